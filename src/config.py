@@ -1,0 +1,218 @@
+"""The one typed configuration of a run. Values live in conf/, names and rules live here.
+
+No field has a default: conf/ holds every value, so none is written twice. Rules that relate
+several fields (which heads divide which width) belong to `src.geometry`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from src.errors import ConfigError, did_you_mean
+
+Positive = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Rate = Annotated[float, Field(gt=0)]
+
+Attention = Literal["grouped", "latent"]
+Regime = Literal["fixed_width", "fixed_head_dim", "equal_params", "equal_cache", "equal_cost"]
+Kernel = Literal["auto", "fused", "flash", "math", "folded", "repeat"]
+
+
+class Section(BaseModel):
+    """Frozen, typed as written (no text taken for a number), and closed to unknown names."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+
+class ModelConfig(Section):
+    name: str
+    d_model: Positive
+    layers: Positive
+    ffn_ratio: Annotated[float, Field(ge=0)]
+    activation: Literal["gelu", "gelu_tanh", "relu", "swiglu"]
+    residual: bool
+    norm: Literal["layer", "rms", "none"]
+    bias: bool
+    positions: Literal["learned", "rotary", "none"]
+    tied_embeddings: bool
+    init: Literal["torch", "gpt2", "fan_in"]
+    dropout: Fraction
+
+
+class DataConfig(Section):
+    name: Literal["shakespeare", "tinyshakespeare", "text_file"]
+    path: str | None
+    validation_fraction: Annotated[float, Field(gt=0, lt=1)] | None
+    order: Literal["shuffled", "random", "sequential"]
+    stride: Positive | None
+
+
+class TrainingConfig(Section):
+    max_steps: Positive | None
+    epochs: Positive | None
+    batch_size: Positive
+    micro_batch_size: Positive | Literal["auto"]
+    learning_rate: Rate
+    schedule: Literal["cosine", "constant"]
+    warmup_steps: Count
+    final_learning_rate_ratio: Annotated[float, Field(ge=0, le=1)]
+    beta1: Fraction
+    beta2: Fraction
+    weight_decay: Annotated[float, Field(ge=0)]
+    grad_clip: Annotated[float, Field(ge=0)]
+    fused_optimizer: bool | Literal["auto"]
+    dtype: Literal["auto", "float32", "float64", "bfloat16", "float16"]
+    compile: bool | Literal["auto", "required"]
+    threads: Positive | Literal["auto"]
+    eval_interval: Positive
+    eval_batch_size: Positive
+    eval_stride: Positive | None
+    eval_drop_partial_batch: bool
+    log_interval: Positive
+    checkpoint_interval: Positive
+
+    @model_validator(mode="after")
+    def _one_length(self) -> TrainingConfig:
+        if (self.max_steps is None) == (self.epochs is None):
+            raise ValueError(
+                f"training.max_steps={self.max_steps} and training.epochs={self.epochs}: give exactly one; "
+                "set the other to null"
+            )
+        return self
+
+
+class MeasurementConfig(Section):
+    """How the speed of a trained model is taken; it never changes what is trained."""
+
+    decode_tokens: Positive
+    repeats: Positive
+
+
+class SampleConfig(Section):
+    prompt: str
+    tokens: Count
+    temperature: Annotated[float, Field(ge=0)]
+    top_k: Positive | None
+
+
+class LoggerConfig(Section):
+    mode: Literal["online", "offline", "disabled"]
+    project: str
+    entity: str | None
+    tags: list[str]
+    notes: str | None
+    job_type: str
+    timeout_s: Rate
+
+
+class SweepConfig(Section):
+    dry_run: bool
+    fail_fast: bool
+    invalid: Literal["error", "skip"]
+
+
+class Config(Section):
+    heads: Positive
+    kv_heads: Positive | None
+    head_dim: Positive | None
+    reference_heads: Positive
+    attention: Attention
+    latent_dim: Positive | None
+    rope_dim: Count | None
+    context_length: Positive
+    regime: Regime
+    attention_kernel: Kernel
+    model: ModelConfig
+    data: DataConfig
+    training: TrainingConfig
+    measurement: MeasurementConfig
+    sample: SampleConfig
+    logger: LoggerConfig
+    sweep: SweepConfig
+    seed: Count
+    device: str
+    resume: Literal["auto", "never"]
+    runs_dir: str
+    group: str
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Config:
+        """The checked configuration of plain nested values.
+
+        Raises ConfigError that names every offending setting, what was got and the rule.
+        """
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as error:
+            raise ConfigError("\n".join(_lines(error))) from None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The settings that decide a result: what a run is named and recognised by.
+
+        Where the files go, who watches and where the corpus lies do not belong (the corpus counts by
+        its content).
+        """
+        values = self.model_dump(exclude=_NOT_IDENTITY)
+        values["data"].pop("path")
+        return values
+
+
+_NOT_IDENTITY = {"logger", "sweep", "resume", "runs_dir", "group", "sample", "measurement"}
+
+
+def config_hash(identity: Mapping[str, Any], data_hash: str) -> str:
+    """Twelve hexadecimal digits that name these settings on this corpus.
+
+    Equal values give equal hashes however they were written (1e-5 or 0.00001).
+    """
+    canonical = json.dumps({"config": identity, "data": data_hash}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def setting_names(section: type[BaseModel] = Config, prefix: str = "") -> Iterator[str]:
+    """Every setting in dotted form, sections included: 'heads', 'model', 'model.d_model', ..."""
+    for name, field in section.model_fields.items():
+        yield prefix + name
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from setting_names(field.annotation, f"{prefix}{name}.")
+
+
+def unknown_setting(name: str) -> ConfigError:
+    """The error for a setting that does not exist, with the nearest name that does."""
+    known = list(setting_names())
+    hint = did_you_mean(name, known)
+    if not hint and "." in name:  # the right leaf in a wrong section, or the reverse
+        leaf = name.rpartition(".")[2]
+        hint = did_you_mean(leaf, [k.rpartition(".")[2] for k in known])
+    return ConfigError(f"unknown setting {name!r}{hint or '; --help lists the settings'}")
+
+
+def _lines(error: ValidationError) -> Iterator[str]:
+    for problem in error.errors():
+        # A union reports one line for each of its members; the setting itself ends at the first of them.
+        where = ".".join(str(part) for part in problem["loc"] if part in _FIELD_NAMES or isinstance(part, int))
+        kind, got = problem["type"], problem["input"]
+        if kind == "extra_forbidden":
+            yield str(unknown_setting(".".join(str(part) for part in problem["loc"])))
+        elif kind == "missing":
+            yield f"setting {where!r} has no value; conf/ holds one for each setting (was it deleted?)"
+        elif kind == "value_error":
+            yield str(problem["ctx"]["error"])
+        else:
+            message = problem["msg"].replace("Input should", "it should")
+            yield f"{where}={got!r}: {message}"
+
+
+_FIELD_NAMES = {part for name in setting_names() for part in name.split(".")}
+
+ATTENTIONS: tuple[str, ...] = get_args(Attention)
+REGIMES: tuple[str, ...] = get_args(Regime)
+KERNELS: tuple[str, ...] = get_args(Kernel)

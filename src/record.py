@@ -1,0 +1,170 @@
+"""What happened in a run: the one file that export and resume read. W&B is a mirror of it.
+
+    runs/<group>/<run_id>/record.json    written before the first step, replaced whole at every change
+                          metrics.jsonl  one row a logged step, appended and flushed
+
+Both are readable after a kill at any moment: the record is replaced by rename, and of the metrics a torn
+last line is left out by the reader.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from src.errors import RunError
+
+SCHEMA_VERSION = 1
+
+Status = Literal[
+    "running", "finished", "failed", "oom", "diverged", "interrupted", "preempted", "skipped", "not_run"
+]
+STATUSES: tuple[str, ...] = get_args(Status)
+RECORD, METRICS, CONFIG, LOG, CHECKPOINT, SAMPLE, LOCK = (
+    "record.json",
+    "metrics.jsonl",
+    "config.yaml",
+    "log.txt",
+    "checkpoint.pt",
+    "sample.txt",
+    ".lock",
+)
+
+
+@dataclass(frozen=True)
+class Record:
+    """The whole truth about one run, as plain values."""
+
+    run_id: str
+    status: Status
+    config: dict[str, Any]
+    config_hash: str
+    code: dict[str, Any]
+    data: dict[str, Any]
+    environment: dict[str, Any]
+    geometry: dict[str, Any]
+    costs: dict[str, Any]
+    started_at: str
+    summary: dict[str, float | int | None] = field(default_factory=dict)
+    ended_at: str | None = None
+    error: dict[str, str] | None = None
+    segments: list[dict[str, Any]] = field(default_factory=list)
+    schema_version: int = SCHEMA_VERSION
+
+    def ended(self, status: Status, summary: Mapping[str, float | int | None], error: BaseException | None) -> Record:
+        """This record with its ending."""
+        return replace(
+            self, status=status, summary=dict(summary), ended_at=now(), error=error_dict(error) if error else None
+        )
+
+    def write(self, folder: Path) -> None:
+        """Replaces record.json at once: a reader sees the old one or the new one, never half of one."""
+        first = ("schema_version", "run_id", "status")
+        values = asdict(self)
+        ordered = {name: values[name] for name in first} | values
+        write_atomically(folder / RECORD, json.dumps(encode(ordered), indent=2, allow_nan=False) + "\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Record:
+        """The record of a run folder. Raises RunError where there is none or it is of a newer schema."""
+        path = folder / RECORD
+        try:
+            values = decode(json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise RunError(f"{folder} holds no {RECORD}; is it a run's folder (runs/<group>/<run_id>)?") from None
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise RunError(f"{path} is not readable as JSON: {error}") from None
+        version = values.get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise RunError(f"{path} has schema_version {version}; this code reads {SCHEMA_VERSION}")
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise RunError(f"{path} is not a record: {error}") from None
+
+
+def now() -> str:
+    """The time in UTC, ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def error_dict(error: BaseException) -> dict[str, str]:
+    return {
+        "type": type(error).__name__,
+        "message": str(error),
+        "traceback": "".join(traceback.format_exception(error)),
+    }
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes under a temporary name in the same folder, then renames."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def remove_stale_temporaries(folder: Path) -> None:
+    """Deletes what a killed save left behind."""
+    for path in folder.glob(".*.tmp"):
+        path.unlink(missing_ok=True)
+
+
+def encode(value: Any) -> Any:
+    """Plain JSON of any record value: a number that is not finite becomes 'NaN', 'Infinity' or '-Infinity'."""
+    if isinstance(value, Mapping):
+        return {str(key): encode(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    return value
+
+
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def decode(value: Any) -> Any:
+    """The reverse of `encode`."""
+    if isinstance(value, dict):
+        return {key: decode(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    return _NOT_FINITE.get(value, value) if isinstance(value, str) else value
+
+
+def encode_row(row: Mapping[str, Any]) -> str:
+    return json.dumps(encode(row), allow_nan=False)
+
+
+def read_rows(folder: Path) -> Iterator[dict[str, Any]]:
+    """The rows of metrics.jsonl in order; a torn last line is left out.
+
+    Raises RunError, with the line's number, where a line before the last is broken.
+    """
+    path = folder / METRICS
+    if not path.exists():
+        return
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            if number == len(lines):
+                return
+            raise RunError(f"{path}, line {number} is not JSON: {line[:80]!r}") from None
+        yield decode(row)

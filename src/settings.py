@@ -1,0 +1,104 @@
+"""From the command line to a checked `Config`: Hydra composes conf/, `src.config` judges.
+
+Hydra itself lets `+head=4` through and trains with the default; here every name is looked up first,
+before a folder is made or anything heavy is imported.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from src import ROOT
+from src.config import Config, setting_names, unknown_setting
+from src.errors import ConfigError, did_you_mean
+
+CONF_DIR = ROOT / "conf"
+_OVERRIDE = re.compile(r"^(?P<prefix>\+\+|\+|~)?(?P<key>[^=\s]+)(?:=(?P<value>.*))?$", re.DOTALL)
+_BARE_WORDS = re.compile(r"^[\w./@:-]+$")
+
+
+def groups() -> dict[str, list[str]]:
+    """The config groups and their options, read from conf/ (and sweeps/)."""
+    found = {path.name: _options(path) for path in CONF_DIR.iterdir() if path.is_dir()}
+    found["sweeps"] = _options(ROOT / "sweeps")
+    return found
+
+
+def check_overrides(arguments: Sequence[str]) -> None:
+    """Refuses an override whose setting or group does not exist, however it is written.
+
+    Raises ConfigError with the nearest name.
+    """
+    known_groups = groups()
+    known = set(setting_names()) | set(known_groups)
+    for key in _override_keys(arguments):
+        group = key.partition("@")[0].lstrip("/")
+        if key.startswith(("hydra.", "hydra/")) or key == "hydra" or key in known or group in known_groups:
+            continue
+        close = did_you_mean(key, known)
+        raise ConfigError(f"unknown setting {key!r}{close}") if close else unknown_setting(key)
+    for key, value in _override_values(arguments):
+        options = known_groups.get(key)
+        if options is not None and _BARE_WORDS.match(value) and value not in {"null", *options}:
+            raise ConfigError(
+                f"{key}={value}: no such option{did_you_mean(value, options)}; choose one of {', '.join(options)}"
+            )
+
+
+def config_of(composed: DictConfig) -> Config:
+    """The checked configuration of what Hydra composed."""
+    try:
+        values: Any = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"the settings cannot be resolved: {error}") from None
+    for not_a_setting in ("experiment", "sweeps"):
+        values.pop(not_a_setting, None)
+    return Config.of(values)
+
+
+def compose(overrides: Sequence[str] = ()) -> Config:
+    """The configuration of some overrides, composed in this process; for tests, notebooks and planning."""
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+
+    check_overrides(overrides)
+    register_root()
+    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+        return config_of(hydra_compose("config", overrides=list(overrides)))
+
+
+def register_root() -> None:
+    """Makes ${root:} known to Hydra's search path, so that sweeps/ is found from any folder."""
+    OmegaConf.register_new_resolver("root", lambda: str(ROOT), replace=True)
+
+
+def fail(error: Exception, exit_code: int = 2) -> None:
+    """Ends the program with one clear line instead of a traceback."""
+    print(f"error: {error}", file=sys.stderr)
+    raise SystemExit(exit_code)
+
+
+def _options(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def _override_keys(arguments: Sequence[str]) -> Iterator[str]:
+    for argument in arguments:
+        match = None if argument.startswith("-") else _OVERRIDE.match(argument)
+        if match and (match["value"] is not None or match["prefix"] == "~"):
+            yield match["key"]
+
+
+def _override_values(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for argument in arguments:
+        match = None if argument.startswith("-") else _OVERRIDE.match(argument)
+        if match and match["value"] is not None:
+            for value in match["value"].split(","):
+                yield match["key"], value

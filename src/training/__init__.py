@@ -1,0 +1,1 @@
+"""One run: the loop yields events, sinks write them."""
