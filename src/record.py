@@ -23,9 +23,7 @@ from src.errors import RunError
 
 SCHEMA_VERSION = 1
 
-Status = Literal[
-    "running", "finished", "failed", "oom", "diverged", "interrupted", "preempted", "skipped", "not_run"
-]
+Status = Literal["running", "finished", "failed", "oom", "diverged", "interrupted", "preempted", "skipped", "not_run"]
 STATUSES: tuple[str, ...] = get_args(Status)
 RECORD, METRICS, CONFIG, LOG, CHECKPOINT, SAMPLE, LOCK = (
     "record.json",
@@ -76,17 +74,17 @@ class Record:
         """The record of a run folder. Raises RunError where there is none or it is of a newer schema."""
         path = folder / RECORD
         try:
-            values = decode(json.loads(path.read_text(encoding="utf-8")))
+            values = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise RunError(f"{folder} holds no {RECORD}; is it a run's folder (runs/<group>/<run_id>)?") from None
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
             raise RunError(f"{path} is not readable as JSON: {error}") from None
-        version = values.get("schema_version")
+        version = values.get("schema_version") if isinstance(values, dict) else None
         if version != SCHEMA_VERSION:
             raise RunError(f"{path} has schema_version {version}; this code reads {SCHEMA_VERSION}")
         try:
-            return cls(**values)
-        except TypeError as error:
+            return cls(**values | {"summary": decode(values["summary"])})
+        except (TypeError, KeyError) as error:
             raise RunError(f"{path} is not a record: {error}") from None
 
 
