@@ -123,6 +123,7 @@ class Config(Section):
     kv_heads: Positive | None
     head_dim: Positive | None
     reference_heads: Positive
+    reference_kv_heads: Positive | None
     attention: Attention
     latent_dim: Positive | None
     rope_dim: Count | None
@@ -137,10 +138,10 @@ class Config(Section):
     logger: LoggerConfig
     sweep: SweepConfig
     seed: Count
-    device: str
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")]
     resume: Literal["auto", "never"]
     runs_dir: str
-    group: str
+    group: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]{0,99}$")]
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Config:

@@ -131,6 +131,17 @@ def norm_parameters(geometry: Geometry) -> int:
     return one * (a_layer * g.layers + 1)
 
 
+def non_embedding_parameters(geometry: Geometry) -> int:
+    """Parameters of the blocks and the norms: all but token and position tables and the output matrix."""
+    return attention_parameters(geometry) + feed_forward_parameters(geometry) + norm_parameters(geometry)
+
+
+def decode_elements_read(geometry: Geometry, batch: int, positions: int) -> int:
+    """Numbers of the blocks that one decoding step reads: their weights once and the cache of every sequence."""
+    cache = cache_elements_per_token(geometry) * geometry.layers * batch * positions
+    return non_embedding_parameters(geometry) + cache
+
+
 def parameters(geometry: Geometry, vocabulary_size: int) -> int:
     """All parameters, each shared matrix counted once."""
     g = geometry

@@ -1,11 +1,12 @@
 """Which integers does a head count mean? The one answer; the model, the costs and the plots ask here.
 
-The configuration stays what its user wrote (`head_dim: null`); a `Geometry` holds the final integers.
+The configuration stays what its user wrote (`head_dim: null`); a `Geometry` holds the final integers. How a
+regime arrives at them is `src.regimes`; what any geometry must obey, whatever its regime, stands here.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from src.config import Config
 from src.errors import ConfigError
@@ -13,7 +14,10 @@ from src.errors import ConfigError
 
 @dataclass(frozen=True)
 class Geometry:
-    """The shape of a model, vocabulary apart. Everything is final: nothing is null or derived later."""
+    """The shape of a model, vocabulary apart. Everything is final: nothing is null or derived later.
+
+    Raises ConfigError where heads, widths and kv-heads do not fit together.
+    """
 
     attention: str
     layers: int
@@ -33,6 +37,28 @@ class Geometry:
     tied_embeddings: bool
     regime: str
     reference_heads: int
+    reference_kv_heads: int
+    reference_ffn_width: int
+
+    def __post_init__(self) -> None:
+        check_sharing(self.heads, self.kv_heads)
+        if self.is_latent:
+            self._check_latent()
+        elif self.positions == "rotary" and self.head_dim % 2:
+            raise ConfigError(
+                f"head_dim={self.head_dim} (d_model={self.d_model}, heads={self.heads}) is odd; rotary positions "
+                "turn pairs of features, so choose an even head_dim or model.positions=learned"
+            )
+
+    @classmethod
+    def of(cls, config: Config) -> Geometry:
+        """The integers of a configuration, under its regime.
+
+        Raises ConfigError where the regime cannot be met.
+        """
+        from src.regimes import solve  # regimes stand on costs, and costs on this class
+
+        return solve(config)
 
     @property
     def attention_width(self) -> int:
@@ -48,41 +74,68 @@ class Geometry:
     def is_latent(self) -> bool:
         return self.attention == "latent"
 
+    @property
+    def reference(self) -> Geometry:
+        """What this geometry is compared with: grouped attention of `reference_heads` in the same model.
+
+        Its heads side by side are as wide as the model; under fixed_head_dim one of them is as wide as one here.
+        Raises ConfigError where there is no such model.
+        """
+        held = self.regime == "fixed_head_dim"
+        return replace(
+            self,
+            attention="grouped",
+            heads=self.reference_heads,
+            kv_heads=self.reference_kv_heads,
+            head_dim=self.head_dim if held else reference_head_dim(self.d_model, self.reference_heads),
+            latent_dim=0,
+            rope_dim=0,
+            ffn_width=self.reference_ffn_width,
+        )
+
     def as_dict(self) -> dict[str, int | str | bool]:
         return {**asdict(self), "attention_width": self.attention_width}
 
-    @classmethod
-    def of(cls, config: Config) -> Geometry:
-        """The integers of a configuration.
+    def _check_latent(self) -> None:
+        if self.kv_heads != self.heads:
+            raise ConfigError(
+                f"kv_heads={self.kv_heads} with attention=latent: every head has a key of its own, rebuilt from the "
+                "latent; leave kv_heads=null and choose latent_dim instead"
+            )
+        full = 2 * self.attention_width
+        if self.latent_dim > full:
+            raise ConfigError(
+                f"latent_dim={self.latent_dim} is wider than the keys and values that it compresses "
+                f"(2 x heads={self.heads} x head_dim={self.head_dim} = {full}); choose latent_dim up to {full}"
+            )
+        if self.rope_dim % 2:
+            raise ConfigError(
+                f"rope_dim={self.rope_dim} is odd; rotary positions turn pairs of features, so choose an even rope_dim"
+            )
+        if self.positions == "rotary" and self.rope_dim == 0:
+            raise ConfigError(
+                "rope_dim=0 with model.positions=rotary leaves the model without positions; choose an even "
+                "rope_dim, or model.positions=learned"
+            )
 
-        Raises ConfigError where heads, widths and kv-heads do not fit together.
-        """
-        heads = config.heads
-        kv_heads = _kv_heads(config)
-        head_dim = _head_dim(config)
-        _check_rotary(config, head_dim)
-        latent_dim, rope_dim = _latent(config, head_dim)
-        model = config.model
-        return cls(
-            attention=config.attention,
-            layers=model.layers,
-            d_model=model.d_model,
-            heads=heads,
-            kv_heads=kv_heads,
-            head_dim=head_dim,
-            latent_dim=latent_dim,
-            rope_dim=rope_dim,
-            ffn_width=round(model.ffn_ratio * model.d_model),
-            context_length=config.context_length,
-            activation=model.activation,
-            positions=model.positions,
-            norm=model.norm,
-            residual=model.residual,
-            bias=model.bias,
-            tied_embeddings=model.tied_embeddings,
-            regime=config.regime,
-            reference_heads=config.reference_heads,
+
+def check_sharing(heads: int, kv_heads: int, prefix: str = "") -> None:
+    """Raises ConfigError where the kv-heads cannot be shared out evenly; `prefix` names whose they are."""
+    if heads % kv_heads:
+        options = ", ".join(map(str, divisors(heads)))
+        raise ConfigError(
+            f"{prefix}kv_heads={kv_heads} does not divide {prefix}heads={heads}; choose one of {options}"
         )
+
+
+def reference_head_dim(d_model: int, reference_heads: int) -> int:
+    """Width of one of the reference's heads. Raises ConfigError where it is not whole."""
+    if d_model % reference_heads:
+        options = ", ".join(str(d) for d in divisors(d_model) if d <= max(16, reference_heads))
+        raise ConfigError(
+            f"reference_heads={reference_heads} does not divide d_model={d_model}; choose one of {options}"
+        )
+    return d_model // reference_heads
 
 
 def divisors(number: int) -> list[int]:
@@ -92,70 +145,3 @@ def divisors(number: int) -> list[int]:
     [1, 2, 3, 4, 6, 12]
     """
     return [d for d in range(1, number + 1) if number % d == 0]
-
-
-def _kv_heads(config: Config) -> int:
-    kv_heads = config.heads if config.kv_heads is None else config.kv_heads
-    if config.heads % kv_heads:
-        options = ", ".join(map(str, divisors(config.heads)))
-        raise ConfigError(f"kv_heads={kv_heads} does not divide heads={config.heads}; choose one of {options}")
-    if config.attention == "latent" and kv_heads != config.heads:
-        raise ConfigError(
-            f"kv_heads={kv_heads} with attention=latent: every head has a key of its own, rebuilt from the latent; "
-            "leave kv_heads=null and choose latent_dim instead"
-        )
-    return kv_heads
-
-
-def _head_dim(config: Config) -> int:
-    d_model, heads = config.model.d_model, config.heads
-    if config.head_dim is not None:
-        return config.head_dim
-    if config.regime == "fixed_width":
-        if d_model % heads:
-            options = ", ".join(str(d) for d in divisors(d_model) if d <= max(16, heads))
-            raise ConfigError(
-                f"heads={heads} does not divide d_model={d_model} (regime fixed_width); "
-                f"choose heads from {options}, or set head_dim, or regime=fixed_head_dim"
-            )
-        return d_model // heads
-    if config.regime != "fixed_head_dim":
-        raise ConfigError(f"regime={config.regime} is not available yet; choose fixed_width or fixed_head_dim")
-    if d_model % config.reference_heads:
-        raise ConfigError(
-            f"reference_heads={config.reference_heads} does not divide d_model={d_model}; "
-            "choose another reference or set head_dim"
-        )
-    return d_model // config.reference_heads
-
-
-def _check_rotary(config: Config, head_dim: int) -> None:
-    if config.attention == "grouped" and config.model.positions == "rotary" and head_dim % 2:
-        raise ConfigError(
-            f"head_dim={head_dim} (d_model={config.model.d_model}, heads={config.heads}) is odd; "
-            "rotary positions turn pairs of features, so choose an even head_dim or positions=learned"
-        )
-
-
-def _latent(config: Config, head_dim: int) -> tuple[int, int]:
-    if config.attention == "grouped":
-        if config.latent_dim is not None or config.rope_dim is not None:
-            raise ConfigError(
-                f"latent_dim={config.latent_dim} and rope_dim={config.rope_dim} belong to attention=latent; "
-                "leave them null with attention=grouped"
-            )
-        return 0, 0
-    latent_dim, rope_dim = config.latent_dim, config.rope_dim
-    if latent_dim is None or rope_dim is None:
-        raise ConfigError(f"attention=latent needs latent_dim and rope_dim; got {latent_dim} and {rope_dim}")
-    full = 2 * config.heads * head_dim
-    if latent_dim > full:
-        raise ConfigError(
-            f"latent_dim={latent_dim} is wider than the keys and values that it compresses "
-            f"(2 x heads x head_dim = {full}); choose latent_dim below {full}"
-        )
-    if rope_dim % 2:
-        raise ConfigError(f"rope_dim={rope_dim} is odd; rotary positions turn pairs of features")
-    if config.model.positions == "rotary" and rope_dim == 0:
-        raise ConfigError("rope_dim=0 with positions=rotary leaves the model without positions; set rope_dim")
-    return latent_dim, rope_dim
