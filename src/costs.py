@@ -11,7 +11,8 @@
 
 Conventions: a multiply-add is 2 FLOPs; attention is counted over the whole context, without the causal
 half (PaLM, appendix B), so that figures compare with published ones; biases, norms and activations
-are left out of FLOPs but not of parameters.
+are left out of FLOPs but not of parameters. `positions` is how many tokens a decoding step finds in the cache,
+its own included. Sizes in bytes are those of one dtype, for weights and cache alike.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Costs:
     """Every cost of one model at its own context length; bytes at batch 1 in the cache's dtype."""
 
     parameters: int
+    non_embedding_parameters: int
     attention_parameters: int
     flops_per_token: int
     decode_flops_per_token: int
@@ -38,16 +40,18 @@ class Costs:
 
     @classmethod
     def of(cls, geometry: Geometry, vocabulary_size: int, dtype: str) -> Costs:
+        positions = geometry.context_length
         return cls(
             parameters=parameters(geometry, vocabulary_size),
+            non_embedding_parameters=non_embedding_parameters(geometry),
             attention_parameters=attention_parameters(geometry),
             flops_per_token=training_flops_per_token(geometry, vocabulary_size),
-            decode_flops_per_token=decode_flops_per_token(geometry, vocabulary_size, geometry.context_length),
+            decode_flops_per_token=decode_flops_per_token(geometry, vocabulary_size, positions),
             cache_elements_per_token=cache_elements_per_token(geometry) * geometry.layers,
             cache_bytes_per_token=cache_bytes(geometry, batch=1, positions=1, dtype=dtype),
-            cache_bytes=cache_bytes(geometry, batch=1, positions=geometry.context_length, dtype=dtype),
+            cache_bytes=cache_bytes(geometry, batch=1, positions=positions, dtype=dtype),
             decode_bytes_read_per_token=decode_bytes_read_per_token(
-                geometry, vocabulary_size, batch=1, positions=geometry.context_length, dtype=dtype
+                geometry, vocabulary_size, batch=1, positions=positions, dtype=dtype
             ),
         )
 
@@ -61,6 +65,12 @@ def cache_elements_per_token(geometry: Geometry) -> int:
     Grouped attention keeps a key and a value a kv-head: 2 * kv_heads * head_dim.
     Latent attention keeps the latent and the rotary key: latent_dim + rope_dim.
     Source: Ainslie et al. 2023, section 2; DeepSeek-V2 (2024), section 2.1.
+
+    >>> from src.published import DEEPSEEK_V2_LITE, LLAMA_3_70B
+    >>> cache_elements_per_token(LLAMA_3_70B.reference) // cache_elements_per_token(LLAMA_3_70B)
+    8
+    >>> cache_elements_per_token(DEEPSEEK_V2_LITE)  # as many as 2.25 kv-heads of width 128
+    576
     """
     if geometry.is_latent:
         return geometry.latent_dim + geometry.rope_dim
@@ -68,7 +78,12 @@ def cache_elements_per_token(geometry: Geometry) -> int:
 
 
 def cache_bytes(geometry: Geometry, batch: int, positions: int, dtype: str) -> int:
-    """Bytes of the whole model's cache for `batch` sequences of `positions` tokens."""
+    """Bytes of the whole model's cache for `batch` sequences of `positions` tokens.
+
+    >>> from src.published import LLAMA_3_70B
+    >>> cache_bytes(LLAMA_3_70B, batch=1, positions=1, dtype="bfloat16")
+    327680
+    """
     return cache_elements_per_token(geometry) * geometry.layers * batch * positions * BYTES[dtype]
 
 
@@ -82,7 +97,12 @@ def cache_formula(geometry: Geometry, dtype: str) -> str:
 
 
 def attention_matrix_parameters(geometry: Geometry) -> int:
-    """Weights of one layer's attention matrices, biases and norms apart."""
+    """Weights of one layer's attention matrices, biases and norms apart.
+
+    >>> from src.published import DEEPSEEK_V2_LITE
+    >>> attention_matrix_parameters(DEEPSEEK_V2_LITE)
+    13762560
+    """
     g = geometry
     if g.is_latent:
         queries = g.d_model * g.heads * (g.head_dim + g.rope_dim)
@@ -93,7 +113,14 @@ def attention_matrix_parameters(geometry: Geometry) -> int:
 
 
 def attention_parameters(geometry: Geometry) -> int:
-    """Parameters of all layers' attention, biases and the latent's norm included."""
+    """Parameters of all layers' attention, biases and the latent's norm included.
+
+    >>> from dataclasses import replace
+    >>> from src.published import GPT2_SMALL
+    >>> mha, mqa = attention_parameters(GPT2_SMALL), attention_parameters(replace(GPT2_SMALL, kv_heads=1))
+    >>> f"{mha:,} to {mqa:,}: {1 - mqa / mha:.1%} fewer"
+    '28,348,416 to 15,355,392: 45.8% fewer'
+    """
     g = geometry
     total = attention_matrix_parameters(g)
     if g.is_latent:
@@ -132,24 +159,37 @@ def norm_parameters(geometry: Geometry) -> int:
 
 
 def non_embedding_parameters(geometry: Geometry) -> int:
-    """Parameters of the blocks and the norms: all but token and position tables and the output matrix."""
+    """Parameters of the blocks and the norms: all but token and position tables and the output matrix.
+
+    >>> from src.published import GPT2_SMALL
+    >>> non_embedding_parameters(GPT2_SMALL)
+    85056000
+    """
     return attention_parameters(geometry) + feed_forward_parameters(geometry) + norm_parameters(geometry)
 
 
-def decode_elements_read(geometry: Geometry, batch: int, positions: int) -> int:
-    """Numbers of the blocks that one decoding step reads: their weights once and the cache of every sequence."""
-    cache = cache_elements_per_token(geometry) * geometry.layers * batch * positions
-    return non_embedding_parameters(geometry) + cache
-
-
 def parameters(geometry: Geometry, vocabulary_size: int) -> int:
-    """All parameters, each shared matrix counted once."""
+    """All parameters, each shared matrix counted once.
+
+    >>> from src.published import GPT2_SMALL, LLAMA_3_70B
+    >>> parameters(GPT2_SMALL, vocabulary_size=50257)
+    124439808
+    >>> parameters(LLAMA_3_70B, vocabulary_size=128256)
+    70553706496
+    """
     g = geometry
-    embeddings = vocabulary_size * g.d_model
     positions = g.context_length * g.d_model if g.positions == "learned" else 0
-    output = 0 if g.tied_embeddings else vocabulary_size * g.d_model + (vocabulary_size if g.bias else 0)
-    blocks = attention_parameters(g) + feed_forward_parameters(g) + norm_parameters(g)
-    return embeddings + positions + blocks + output
+    table = vocabulary_size * g.d_model
+    output = 0 if g.tied_embeddings else _output_parameters(g, vocabulary_size)
+    return table + positions + non_embedding_parameters(g) + output
+
+
+def forward_flops_per_token(geometry: Geometry, vocabulary_size: int, positions: int) -> int:
+    """FLOPs of one token's share of a forward pass over `positions` tokens; of training and of prefill."""
+    g = geometry
+    key_width = g.head_dim + g.rope_dim
+    mixing = g.layers * positions * g.heads * (key_width + g.head_dim)
+    return 2 * _multiplying_weights(g, vocabulary_size) + 2 * mixing
 
 
 def training_flops_per_token(geometry: Geometry, vocabulary_size: int) -> int:
@@ -157,25 +197,32 @@ def training_flops_per_token(geometry: Geometry, vocabulary_size: int) -> int:
 
     Source: Chowdhery et al. 2022 (PaLM), appendix B: 6 N + 12 L H Q T, N the weights that multiply.
     """
-    g = geometry
-    a_layer = attention_matrix_parameters(g) + feed_forward_matrix_parameters(g)
-    matrices = a_layer * g.layers + vocabulary_size * g.d_model
-    key_width = g.head_dim + g.rope_dim
-    mixing = g.layers * g.context_length * g.heads * (key_width + g.head_dim)
-    return 3 * (2 * matrices + 2 * mixing)
+    return 3 * forward_flops_per_token(geometry, vocabulary_size, geometry.context_length)
 
 
-def decode_flops_per_token(geometry: Geometry, vocabulary_size: int, positions: int) -> int:
-    """FLOPs to produce one token with `positions` tokens in the cache.
+def decode_attention_flops(geometry: Geometry, positions: int) -> int:
+    """FLOPs with which all layers score and mix the cached tokens of one sequence, to produce one.
 
     Sharing kv-heads saves bytes here, not FLOPs. Latent attention decodes in its absorbed form: queries meet
     the latent itself, so scores and values cost 2 * heads * (2 * latent_dim + rope_dim) a cached token.
     """
     g = geometry
-    a_layer = attention_matrix_parameters(g) + feed_forward_matrix_parameters(g)
-    matrices = a_layer * g.layers + vocabulary_size * g.d_model
     width = 2 * g.latent_dim + g.rope_dim if g.is_latent else 2 * g.head_dim
-    return 2 * matrices + 2 * g.layers * positions * g.heads * width
+    return 2 * g.layers * positions * g.heads * width
+
+
+def decode_flops_per_token(geometry: Geometry, vocabulary_size: int, positions: int) -> int:
+    """FLOPs to produce one token with `positions` tokens in the cache.
+
+    The matrices that rebuild keys and values from a latent are applied once, to the query and to the mixed latent.
+    """
+    return 2 * _multiplying_weights(geometry, vocabulary_size) + decode_attention_flops(geometry, positions)
+
+
+def decode_elements_read(geometry: Geometry, batch: int, positions: int) -> int:
+    """Numbers of the blocks that one decoding step must read: weights once, and the cache of every sequence."""
+    cache = cache_elements_per_token(geometry) * geometry.layers * batch * positions
+    return non_embedding_parameters(geometry) + cache
 
 
 def decode_bytes_read_per_token(
@@ -183,10 +230,49 @@ def decode_bytes_read_per_token(
 ) -> int:
     """Bytes that one decoding step must read at least: every weight once and the cache of every sequence.
 
-    Of the embedding tables a step reads single rows, which are left out where the output has its own matrix.
+    Of the token and position tables a step reads single rows, which are left out; the output matrix it reads whole.
+    """
+    output = _output_parameters(geometry, vocabulary_size)
+    return (decode_elements_read(geometry, batch, positions) + output) * BYTES[dtype]
+
+
+def naive_decode_attention_bytes(geometry: Geometry, batch: int, positions: int, dtype: str) -> int:
+    """Bytes that a decoding step moves for attention where keys and values are first written out for every head.
+
+    The cache is read, the copy written and read again: repeated kv-heads, or keys and values rebuilt from the
+    latent. MHA needs no copy. The path that doesn't copy moves `cache_bytes`.
+
+    >>> from src.published import LLAMA_3_70B
+    >>> naive_decode_attention_bytes(LLAMA_3_70B, 1, 2048, "float16") // cache_bytes(LLAMA_3_70B, 1, 2048, "float16")
+    17
     """
     g = geometry
-    tables = vocabulary_size * g.d_model if not g.tied_embeddings else 0
-    tables += g.context_length * g.d_model if g.positions == "learned" else 0
-    weights = (parameters(g, vocabulary_size) - tables) * BYTES[dtype]
-    return weights + cache_bytes(g, batch, positions, dtype)
+    cache = cache_bytes(g, batch, positions, dtype)
+    if not g.is_latent and g.kv_heads == g.heads:
+        return cache
+    copy = g.heads * (2 * g.head_dim + g.rope_dim)
+    return cache + 2 * copy * g.layers * batch * positions * BYTES[dtype]
+
+
+def naive_decode_flops_per_token(geometry: Geometry, vocabulary_size: int, positions: int) -> int:
+    """FLOPs to produce one token where latent attention rebuilds every cached key and value at each step.
+
+    Grouped attention costs the same either way: repeating kv-heads moves bytes and computes nothing.
+    """
+    g = geometry
+    if not g.is_latent:
+        return decode_flops_per_token(g, vocabulary_size, positions)
+    rebuilt_before = 2 * g.layers * (positions - 1) * 2 * g.latent_dim * g.attention_width
+    return forward_flops_per_token(g, vocabulary_size, positions) + rebuilt_before
+
+
+def _multiplying_weights(geometry: Geometry, vocabulary_size: int) -> int:
+    """Weights of the matrices that every token passes: all layers and the output, but no table."""
+    a_layer = attention_matrix_parameters(geometry) + feed_forward_matrix_parameters(geometry)
+    return a_layer * geometry.layers + vocabulary_size * geometry.d_model
+
+
+def _output_parameters(geometry: Geometry, vocabulary_size: int) -> int:
+    """Parameters of the output layer, its own or shared with the token table (then without a bias)."""
+    bias = vocabulary_size if geometry.bias and not geometry.tied_embeddings else 0
+    return vocabulary_size * geometry.d_model + bias
