@@ -1,0 +1,193 @@
+"""Which tokens does step s see? A pure function of the seed, the order and s, so that any step can be asked for.
+
+A window is `context_length` inputs and the token after each. Windows form one endless stream that depends
+neither on the model nor on the batch size: a batch only cuts the next piece from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from jaxtyping import Int, Int64, Integer, UInt64
+
+from src.errors import ConfigError, DataError
+from src.randomness import stream_seed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Order = Literal["shuffled", "random", "sequential"]
+
+
+class TrainingBatches:
+    """Batches of the training split, by step number, with no state that a resume would have to restore.
+
+    The order of the windows:
+
+        shuffled    each epoch goes once over a grid of windows, `stride` tokens apart, in a new random order;
+                    the grid starts at a random phase below `stride`, so epochs cut the text at different places
+        random      window starts drawn with replacement; an epoch is as many draws as `shuffled` has windows
+        sequential  windows in file order, `stride` apart; the last batch of an epoch may be smaller
+
+    With `shuffled` and `random` every batch is full: one that reaches the end of an epoch goes on into the
+    next. A stride of null is `context_length`: no token is predicted twice in an epoch.
+    """
+
+    def __init__(
+        self,
+        tokens: Integer[np.ndarray, " N"],
+        context_length: int,
+        batch_size: int,
+        order: Order,
+        stride: int | None,
+        seed: int,
+    ) -> None:
+        self._windows = _Windows(tokens, context_length)
+        self._batch_size = batch_size
+        self._order: Order = order
+        self._stride = context_length if stride is None else stride
+        self._seed = seed
+        self._epoch: tuple[int, Int64[np.ndarray, " W"]] = (0, self._epoch_starts(0))
+
+    @property
+    def windows_per_epoch(self) -> int:
+        """Windows of one epoch; every epoch has as many."""
+        return len(self._epoch[1])
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps that show at least one whole epoch."""
+        return -(-self.windows_per_epoch // self._batch_size)
+
+    def batch(self, step: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
+        """Inputs and targets of the step that follows `step` finished steps; int64, on the CPU.
+
+        The targets are the inputs one token later.
+        """
+        return self._windows.read(self.starts(step))
+
+    def starts(self, step: int) -> Int64[np.ndarray, " B"]:
+        """Where the windows of that batch begin, as places in the training tokens."""
+        if step < 0:
+            raise ValueError(f"step={step}; steps count from 0")
+        if self._order == "sequential":  # never mixes two epochs
+            epoch, step = divmod(step, self.steps_per_epoch)
+            first = step * self._batch_size
+            return self._starts_of(epoch)[first : first + self._batch_size]
+        pieces, first, missing = [], step * self._batch_size, self._batch_size
+        while missing:
+            epoch, offset = divmod(first, self.windows_per_epoch)
+            pieces.append(self._starts_of(epoch)[offset : offset + missing])
+            first, missing = first + len(pieces[-1]), missing - len(pieces[-1])
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    def _starts_of(self, epoch: int) -> Int64[np.ndarray, " W"]:
+        cached, starts = self._epoch
+        if cached != epoch:
+            starts = self._epoch_starts(epoch)
+            self._epoch = (epoch, starts)
+        return starts
+
+    def _epoch_starts(self, epoch: int) -> Int64[np.ndarray, " W"]:
+        possible, stride = self._windows.possible, self._stride
+        if self._order == "sequential":
+            return np.arange(0, possible, stride)
+        # As many windows as fit at every phase, so that all epochs are equally long.
+        windows = max(1, possible // stride)
+        words = _random_words(self._seed, epoch, windows + 1)
+        if self._order == "random":
+            return (words[:windows] % np.uint64(possible)).astype(np.int64)
+        phase = int(words[-1] % np.uint64(min(stride, possible)))
+        return phase + stride * np.argsort(words[:windows], kind="stable")
+
+
+class EvaluationWindows:
+    """All of a split in file order: an iterable of (inputs, targets), the same for every model and seed.
+
+    With a stride of null each prediction is made exactly once. A shorter stride lets windows overlap: their
+    predictions are counted as often as they are made. What no full window reaches, at the end of the split,
+    comes as one short window in a batch of its own, so that the whole split counts and its mean does not
+    depend on the batch size. `drop_partial_batch` leaves out the short window and a last batch that is not full.
+
+    Raises ConfigError for a stride that leaves gaps, DataError where nothing is left to evaluate.
+    """
+
+    def __init__(
+        self,
+        tokens: Integer[np.ndarray, " M"],
+        context_length: int,
+        batch_size: int,
+        stride: int | None,
+        drop_partial_batch: bool,
+    ) -> None:
+        if stride is not None and stride > context_length:
+            raise ConfigError(
+                f"training.eval_stride={stride} is more than context_length={context_length}, so tokens between the "
+                f"windows would never be evaluated; choose at most {context_length}, or null"
+            )
+        self._windows = _Windows(tokens, context_length)
+        self._batch_size = batch_size
+        self._starts = np.arange(0, self._windows.possible, stride or context_length)
+        self._tail_start = int(self._starts[-1]) + context_length
+        self._has_tail = not drop_partial_batch and self._tail_start < len(tokens) - 1
+        if drop_partial_batch:
+            full = len(self._starts) // batch_size * batch_size
+            if not full:
+                raise DataError(
+                    f"the validation split holds {len(self._starts)} windows, fewer than one batch of {batch_size}; "
+                    "choose a smaller training.eval_batch_size, or training.eval_drop_partial_batch=false"
+                )
+            self._starts = self._starts[:full]
+
+    def __len__(self) -> int:
+        return -(-len(self._starts) // self._batch_size) + self._has_tail
+
+    @property
+    def tokens(self) -> int:
+        """Predictions over all batches."""
+        tail = self._windows.last_target - self._tail_start if self._has_tail else 0
+        return len(self._starts) * self._windows.context_length + tail
+
+    def __iter__(self) -> Iterator[tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]]:
+        for first in range(0, len(self._starts), self._batch_size):
+            yield self._windows.read(self._starts[first : first + self._batch_size])
+        if self._has_tail:
+            yield self._windows.read_from(self._tail_start)
+
+
+class _Windows:
+    """Windows of a token sequence by their start."""
+
+    def __init__(self, tokens: Integer[np.ndarray, " N"], context_length: int) -> None:
+        if len(tokens) <= context_length:
+            raise DataError(
+                f"{len(tokens):,} tokens are too few for context_length={context_length}: a window needs "
+                f"{context_length + 1:,}; use a longer text or a smaller context_length"
+            )
+        self.context_length = context_length
+        self.possible = len(tokens) - context_length  # starts run from 0 to possible - 1
+        self.last_target = len(tokens) - 1
+        self._tokens = tokens
+        self._view = np.lib.stride_tricks.sliding_window_view(tokens, context_length + 1)
+
+    def read(self, starts: Int64[np.ndarray, " B"]) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
+        return _shifted(self._view[starts])
+
+    def read_from(self, start: int) -> tuple[Int[Tensor, "1 T"], Int[Tensor, "1 T"]]:
+        """The one window from `start` to the end of the sequence."""
+        return _shifted(self._tokens[None, start:])
+
+
+def _shifted(rows: Integer[np.ndarray, "B W"]) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
+    import torch  # here, not above: counting steps needs no torch
+
+    inputs = torch.from_numpy(rows[:, :-1].astype(np.int64))
+    targets = torch.from_numpy(rows[:, 1:].astype(np.int64))
+    return inputs, targets
+
+
+def _random_words(seed: int, epoch: int, count: int) -> UInt64[np.ndarray, " W"]:
+    """Raw output of a counter-based generator: unlike the methods of numpy's Generator it never changes."""
+    return np.random.Philox(key=stream_seed(seed, "data", epoch)).random_raw(count)

@@ -1,0 +1,58 @@
+"""Text from bytes, alike on every platform and in every locale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from src.errors import DataError
+
+_BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file, by the rules of `decode_text`. Raises DataError where it cannot be read."""
+    return decode_text(read_bytes(path), str(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file's content. Raises DataError where there is none or it cannot be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist; a relative path starts at the folder of the command") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}); give the path of a readable UTF-8 file") from None
+
+
+def decode_text(content: bytes, source: str) -> str:
+    r"""The text of UTF-8 bytes. A leading byte-order mark goes; CRLF and a lone CR become LF; all else stays.
+
+    Raises DataError, with `source` and the byte's offset, for bytes that are not UTF-8, for NUL and where
+    nothing is left.
+
+    >>> decode_text(b"\xef\xbb\xbfTo be,\r\nor not\rto be", "a file")
+    'To be,\nor not\nto be'
+    """
+    start = len(_BOM) if content.startswith(_BOM) else 0
+    try:
+        text = content[start:].decode("utf-8", errors="strict")
+    except UnicodeDecodeError as error:
+        raise DataError(_not_utf8(content, start + error.start, source)) from None
+    if "\0" in text:
+        raise DataError(
+            f"{source}: byte offset {content.index(0)} holds NUL (0x00), which no text has; "
+            "is it a binary file, or UTF-16? Give a UTF-8 text file"
+        )
+    if not text:
+        raise DataError(f"{source} is empty; give a text file that holds at least a few contexts of text")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _not_utf8(content: bytes, offset: int, source: str) -> str:
+    encoding = "utf-16" if content.startswith(_UTF16_BOMS) else "latin-1"
+    line = content.count(b"\n", 0, offset) + 1
+    return (
+        f"{source}: byte 0x{content[offset]:02X} at byte offset {offset} (line {line}) is not UTF-8; "
+        f"convert the file, for example with: iconv -f {encoding} -t utf-8 OLD > NEW"
+    )

@@ -1,0 +1,123 @@
+"""What a token means: one integer a character."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Integer, UInt
+
+from src.errors import DataError
+
+_SHOWN = 120  # characters that an error lists before it only counts them
+
+
+@dataclass(frozen=True)
+class CharacterVocabulary:
+    r"""Characters in code-point order; a token is a character's place among them.
+
+    >>> vocabulary = CharacterVocabulary.of("to be")
+    >>> vocabulary.encode("bet").tolist(), vocabulary.decode([1, 2, 4])
+    ([1, 2, 4], 'bet')
+    """
+
+    characters: str
+
+    def __post_init__(self) -> None:
+        points = _code_points(self.characters).astype(np.int64)
+        if not len(points) or (np.diff(points) <= 0).any():
+            raise DataError(
+                f"{self.characters[:20]!r} is no vocabulary: it must hold each character once, in code-point order; "
+                "build one with CharacterVocabulary.of(text)"
+            )
+
+    @classmethod
+    def of(cls, text: str) -> CharacterVocabulary:
+        """The vocabulary of exactly the characters that occur. Raises DataError for an empty text."""
+        points = _code_points(text)
+        seen = np.zeros(int(points.max(initial=0)) + 1, dtype=bool)
+        seen[points] = True
+        return cls(_text(np.flatnonzero(seen)))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> CharacterVocabulary:
+        """The reverse of `to_dict`. Raises DataError for values that `to_dict` never gave."""
+        characters = values.get("characters")
+        if values.get("kind") != "characters" or not isinstance(characters, str):
+            raise DataError(f"not a character vocabulary: kind={values.get('kind')!r}; was it written by this project?")
+        return cls(characters)
+
+    def to_dict(self) -> dict[str, str]:
+        """Plain values for checkpoints and records."""
+        return {"kind": "characters", "characters": self.characters}
+
+    @property
+    def size(self) -> int:
+        return len(self.characters)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The smallest unsigned type that holds every token."""
+        return np.min_scalar_type(self.size - 1)
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the characters: vocabularies of one size but of other characters differ here."""
+        return hashlib.sha256(_code_points(self.characters).tobytes()).hexdigest()
+
+    def encode(self, text: str) -> UInt[np.ndarray, " T"]:
+        """Tokens of a text, in `dtype`; none for an empty text.
+
+        Raises DataError that names the first character without a token, and its position.
+        """
+        points = _code_points(text)
+        if not self._known[np.minimum(points, len(self._known) - 1)].all():
+            raise DataError(self._unseen(text))
+        return self._token_of[points]
+
+    def decode(self, tokens: Integer[np.ndarray, " T"] | Sequence[int]) -> str:
+        """The text of tokens. Raises DataError for a token that the vocabulary does not have."""
+        ids = np.asarray(tokens, dtype=np.int64)
+        outside = (ids < 0) | (ids >= self.size)
+        if outside.any():
+            raise DataError(
+                f"token {ids[outside][0]} is none of the vocabulary's {self.size} (0 to {self.size - 1}); "
+                "were the tokens made with another vocabulary?"
+            )
+        return _text(_code_points(self.characters)[ids])
+
+    @cached_property
+    def _token_of(self) -> UInt[np.ndarray, " N"]:
+        points = _code_points(self.characters)
+        table = np.zeros(int(points[-1]) + 1, dtype=self.dtype)
+        table[points] = np.arange(self.size)
+        return table
+
+    @cached_property
+    def _known(self) -> np.ndarray:
+        points = _code_points(self.characters)
+        table = np.zeros(int(points[-1]) + 2, dtype=bool)  # the last place stands for every higher code point
+        table[points] = True
+        return table
+
+    def _unseen(self, text: str) -> str:
+        known = set(self.characters)
+        position, character = next((i, c) for i, c in enumerate(text) if c not in known)
+        listed = repr(self.characters) if self.size <= _SHOWN else f"{self.characters[:_SHOWN]!r} and more"
+        return (
+            f"the character {character!r} (U+{ord(character):04X}) at position {position} is not among "
+            f"the {self.size} of this vocabulary, {listed}; leave it out, or train on a text that has it"
+        )
+
+
+def _code_points(text: str) -> UInt[np.ndarray, " T"]:
+    # A command line in the C locale may carry lone surrogates; they must reach the error that names them.
+    return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4")
+
+
+def _text(points: Integer[np.ndarray, " T"]) -> str:
+    return points.astype("<u4").tobytes().decode("utf-32-le", errors="surrogatepass")
