@@ -5,12 +5,14 @@ heads=4 kv_heads=2      x (E) -> q0 q1 q2 q3 | k0 k1 | v0 v1      one projection
                         outputs of q0 q1 q2 q3 side by side -> output projection (E)
 """
 
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from src.geometry import Geometry
-from src.model.cache import KVCache
-from src.model.kernels import attend
+from src.model.cache import Cache, KVCache
+from src.model.inside import Inside
+from src.model.kernels import attend, attention_weights, repeat_heads, visible
 from src.model.positions import Rotary
 
 
@@ -21,7 +23,9 @@ class GroupedAttention(nn.Module):
         super().__init__()
         g = geometry
         self.geometry, self.layer, self.dropout, self.kernel = geometry, layer, dropout, kernel
-        self.widths = [g.attention_width, g.kv_heads * g.head_dim, g.kv_heads * g.head_dim]
+        kv_width = g.kv_heads * g.head_dim
+        self.joint = {"projection": {"query": g.attention_width, "key": kv_width, "value": kv_width}}
+        self.widths = list(self.joint["projection"].values())
         self.projection = nn.Linear(g.d_model, sum(self.widths), bias=g.bias)
         self.output = nn.Linear(g.attention_width, g.d_model, bias=g.bias)
         self.rotary = Rotary(g.head_dim, g.context_length) if g.positions == "rotary" else None
@@ -31,31 +35,83 @@ class GroupedAttention(nn.Module):
         self,
         x: Float[Tensor, "B T E"],
         cache: KVCache | None = None,
+        *,
+        memory: Float[Tensor, "B S E"] | None = None,
         mask: Bool[Tensor, "#B #H T S"] | None = None,
+        is_causal: bool = True,
     ) -> Float[Tensor, "B T E"]:
-        """Causal self-attention; with a cache, x are the positions after those it holds."""
-        q, k, v = self.split(x)
-        if self.rotary is not None:
-            start = cache.length if cache is not None else 0
-            q, k = self.rotary(q, start), self.rotary(k, start)
+        """Self-attention, causal unless asked; with a cache, x are the positions after those it holds.
+
+        With a memory, keys and values come from that other sequence (cross-attention): all of it may be seen,
+        and rotary positions, which measure distance within one sequence, stay out. `mask` is true where a key
+        may be seen. Raises ValueError for a memory with a cache.
+        """
+        q, k, v = self._split(self._features(x, memory), start_of(cache, memory))
         if cache is not None:
             k, v = cache.append(self.layer, k, v)
-        dropout = self.dropout if self.training else 0.0
-        heads = attend(q, k, v, scale=self.scale, mask=mask, dropout=dropout, kernel=self.kernel)
-        return self.output(self.combine(heads))
+        heads = attend(
+            q,
+            k,
+            v,
+            scale=self.scale,
+            is_causal=is_causal and memory is None,
+            mask=mask,
+            dropout=self.dropout if self.training else 0.0,
+            kernel=self.kernel,
+        )
+        return self.output(combine_heads(heads))
 
-    def split(
-        self, x: Float[Tensor, "B T E"]
-    ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K T D"], Float[Tensor, "B K T D"]]:
-        """Queries, keys and values of x, a head apart."""
+    def look_inside(
+        self,
+        x: Float[Tensor, "B T E"],
+        *,
+        memory: Float[Tensor, "B S E"] | None = None,
+        mask: Bool[Tensor, "#B #H T S"] | None = None,
+        is_causal: bool = True,
+    ) -> Inside:
+        """The same computation written out, without dropout, and everything on its way."""
+        features = self._features(x, memory)
+        q, k, v = self._split(features, start_of(None, memory))
+        mask = visible(mask, is_causal and memory is None, q.shape[2], k.shape[2], x.device)
+        scores, weights = attention_weights(q, k, self.scale, mask)
+        heads = weights @ repeat_heads(v, q.shape[1])
+        concatenated = combine_heads(heads)
+        return Inside(*features, q, k, v, scores, weights, heads, concatenated, self.output(concatenated))
+
+    def _features(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        if memory is None:
+            q, k, v = self.projection(x).split(self.widths, dim=2)
+            return q, k, v
+        own, others = self.widths[0], sum(self.widths[1:])
+        weights = self.projection.weight.split([own, others])
+        biases = (None, None) if self.projection.bias is None else self.projection.bias.split([own, others])
+        k, v = F.linear(memory, weights[1], biases[1]).split(self.widths[1:], dim=2)
+        return F.linear(x, weights[0], biases[0]), k, v
+
+    def _split(self, features: tuple[Tensor, Tensor, Tensor], start: int | None) -> tuple[Tensor, Tensor, Tensor]:
         g = self.geometry
-        batch, new, _ = x.shape
-        q, k, v = self.projection(x).split(self.widths, dim=2)
-        q = q.view(batch, new, g.heads, g.head_dim).transpose(1, 2)  # B H T D
-        k = k.view(batch, new, g.kv_heads, g.head_dim).transpose(1, 2)  # B K T D
-        v = v.view(batch, new, g.kv_heads, g.head_dim).transpose(1, 2)  # B K T D
+        q = split_heads(features[0], g.heads)  # B H T D
+        k, v = split_heads(features[1], g.kv_heads), split_heads(features[2], g.kv_heads)  # B K S D
+        if self.rotary is not None and start is not None:
+            q, k = self.rotary(q, start), self.rotary(k, start)
         return q, k, v
 
-    def combine(self, heads: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T HD"]:
-        """The heads' outputs laid side by side."""
-        return heads.transpose(1, 2).flatten(2)
+
+def split_heads(features: Float[Tensor, "B T HD"], heads: int) -> Float[Tensor, "B H T D"]:
+    """Features of all heads, side by side, a head apart."""
+    batch, new, _ = features.shape
+    return features.view(batch, new, heads, -1).transpose(1, 2)
+
+
+def combine_heads(heads: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T HD"]:
+    """The reverse of `split_heads`."""
+    return heads.transpose(1, 2).flatten(2)
+
+
+def start_of(cache: Cache | None, memory: Tensor | None) -> int | None:
+    """The position of the first new token; null in cross-attention, which has no common positions."""
+    if memory is None:
+        return 0 if cache is None else cache.length
+    if cache is not None:
+        raise ValueError("cross-attention with a cache: keys and values of `memory` do not grow; leave the cache out")
+    return None

@@ -28,17 +28,21 @@ def generate(
     context = model.geometry.context_length
     if prompt.shape[1] == 0:
         raise ValueError("an empty prompt has nothing to continue; give at least one token")
-    seen = prompt[:, -context:]
-    cache = model.make_cache(prompt.shape[0], dtype=cache_dtype)
-    new = seen
-    for _ in range(tokens):
-        if cache.length + new.shape[1] > context:
-            cache.length, new = 0, seen[:, -max(1, context // 2) :]
-        logits = model(new, cache)[:, -1]  # B V
-        token = choose(logits, temperature, top_k, generator)
-        yield token
-        new = token[:, None]
-        seen = torch.cat([seen, new], dim=1)[:, -context:]
+    was_training = model.training
+    model.eval()  # dropout belongs to training alone
+    try:
+        new = seen = prompt[:, -context:]
+        cache = model.make_cache(prompt.shape[0], dtype=cache_dtype)
+        for _ in range(tokens):
+            if cache.length + new.shape[1] > context:
+                cache.length, new = 0, seen[:, -max(1, context // 2) :]
+            logits = model(new, cache)[:, -1]  # B V
+            token = choose(logits, temperature, top_k, generator)
+            yield token
+            new = token[:, None]
+            seen = torch.cat([seen, new], dim=1)[:, -context:]
+    finally:
+        model.train(was_training)
 
 
 def choose(

@@ -1,5 +1,8 @@
 """The model: token and position embeddings, blocks of attention and feed-forward, a head over the vocabulary."""
 
+from collections.abc import Iterable
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -7,7 +10,10 @@ from torch import Tensor, nn
 
 from src.geometry import Geometry
 from src.model.attention import GroupedAttention
-from src.model.cache import KVCache, make_cache
+from src.model.cache import Cache, make_cache
+from src.model.inside import Inside
+from src.model.latent import LatentAttention
+from src.model.norms import make_norm
 
 ACTIVATIONS = {
     "gelu": F.gelu,
@@ -41,12 +47,12 @@ class Block(nn.Module):
         super().__init__()
         self.residual = geometry.residual
         self.attention_norm = make_norm(geometry)
-        self.attention = GroupedAttention(geometry, layer, dropout, kernel)
+        self.attention = make_attention(geometry, layer, dropout, kernel)
         self.feed_forward_norm = make_norm(geometry) if geometry.ffn_width else None
         self.feed_forward = FeedForward(geometry) if geometry.ffn_width else None
         self.dropout = nn.Dropout(dropout) if dropout else None
 
-    def forward(self, x: Float[Tensor, "B T E"], cache: KVCache | None = None) -> Float[Tensor, "B T E"]:
+    def forward(self, x: Float[Tensor, "B T E"], cache: Cache | None = None) -> Float[Tensor, "B T E"]:
         x = self._add(x, self.attention(self.attention_norm(x), cache))
         if self.feed_forward is not None and self.feed_forward_norm is not None:
             x = self._add(x, self.feed_forward(self.feed_forward_norm(x)))
@@ -74,40 +80,54 @@ class GPT(nn.Module):
         if g.tied_embeddings:
             self.output.weight = self.tokens.weight
 
-    def forward(self, tokens: Int[Tensor, "B T"], cache: KVCache | None = None) -> Float[Tensor, "B T V"]:
+    def forward(self, tokens: Int[Tensor, "B T"], cache: Cache | None = None) -> Float[Tensor, "B T V"]:
         """Logits of the next token at each new position; with a cache, which then holds them too.
 
         Raises ValueError past the context length: no position beyond it was trained.
         """
         start = cache.length if cache is not None else 0
+        x = self._embed(tokens, start)
+        for block in self.blocks:
+            x = block(x, cache)
+        if cache is not None:
+            cache.length = start + tokens.shape[1]
+        return self.output(self.norm(x))
+
+    def look_inside(self, tokens: Int[Tensor, "B T"]) -> list[Inside]:
+        """Every layer's attention opened up, on its way through the whole model."""
+        x = self._embed(tokens, 0)
+        layers = []
+        for block in cast(Iterable[Block], self.blocks):
+            layers.append(block.attention.look_inside(block.attention_norm(x)))
+            x = block(x)
+        return layers
+
+    def make_cache(self, batch: int, positions: int | None = None, dtype: torch.dtype | None = None) -> Cache:
+        """An empty cache on the model's device; of the whole context unless said.
+
+        Without a dtype it has that of the keys that will come: autocast's where it is on, else the weights'.
+        """
+        weight = self.tokens.weight
+        if dtype is None:
+            device = weight.device.type
+            autocast = torch.is_autocast_enabled(device)
+            dtype = torch.get_autocast_dtype(device) if autocast else weight.dtype
+        return make_cache(self.geometry, batch, positions or self.geometry.context_length, dtype, weight.device)
+
+    def _embed(self, tokens: Tensor, start: int) -> Float[Tensor, "B T E"]:
         end = start + tokens.shape[1]
         if end > self.geometry.context_length:
             raise ValueError(f"{end} positions; the model's context_length is {self.geometry.context_length}")
         x = self.tokens(tokens)  # B T E
         if self.positions is not None:
             x = x + self.positions.weight[start:end]
-        if self.dropout is not None:
-            x = self.dropout(x)
-        for block in self.blocks:
-            x = block(x, cache)
-        if cache is not None:
-            cache.length = end
-        return self.output(self.norm(x))
-
-    def make_cache(self, batch: int, positions: int | None = None, dtype: torch.dtype | None = None) -> KVCache:
-        """An empty cache on the model's device; of the whole context and in the weights' dtype unless said."""
-        weight = self.tokens.weight
-        return make_cache(
-            self.geometry, batch, positions or self.geometry.context_length, dtype or weight.dtype, weight.device
-        )
+        return x if self.dropout is None else self.dropout(x)
 
 
-def make_norm(geometry: Geometry) -> nn.Module:
-    if geometry.norm == "layer":
-        return nn.LayerNorm(geometry.d_model, bias=geometry.bias)
-    if geometry.norm == "rms":
-        return nn.RMSNorm(geometry.d_model)
-    return nn.Identity()
+def make_attention(geometry: Geometry, layer: int, dropout: float, kernel: str) -> GroupedAttention | LatentAttention:
+    """The attention of one layer, of the geometry's kind; both kinds answer the same calls."""
+    kind = LatentAttention if geometry.is_latent else GroupedAttention
+    return kind(geometry, layer, dropout, kernel)
 
 
 def next_token_loss(

@@ -21,22 +21,22 @@ def initialise(model: GPT, kind: str, seed: int) -> None:
     draw = {"gpt2": _gpt2, "torch": _torch, "fan_in": _fan_in}[kind]
     with torch.no_grad():
         for module_name, module in model.named_modules():
+            if module_name == "output" and model.geometry.tied_embeddings:
+                continue
             for name, parameter in module.named_parameters(recurse=False):
-                if module_name == "output" and model.geometry.tied_embeddings:
-                    continue
                 for part_name, part in _parts(module_name, name, parameter, model):
                     generator = torch.Generator().manual_seed(stream_seed(seed, "init", part_name))
                     part.copy_(draw(module, part_name, part, model.geometry.layers, generator))
 
 
 def _parts(module_name: str, name: str, parameter: Tensor, model: GPT) -> list[tuple[str, Tensor]]:
-    """A joint projection counts as its query, key and value parts: queries then agree over kv-head counts."""
-    module = model.get_submodule(module_name)
-    widths = getattr(model.get_submodule(module_name.rpartition(".")[0]), "widths", None)
-    if module_name.endswith(".projection") and isinstance(module, nn.Linear) and widths is not None:
-        parts = zip(("query", "key", "value"), parameter.split(widths), strict=True)
-        return [(f"{module_name}.{part}.{name}", tensor) for part, tensor in parts]
-    return [(f"{module_name}.{name}", parameter)]
+    """A joint matrix counts as the matrices laid into it: queries then agree over kv-head counts."""
+    owner_name, _, own_name = module_name.rpartition(".")
+    widths: dict[str, int] | None = getattr(model.get_submodule(owner_name), "joint", {}).get(own_name)
+    if widths is None:
+        return [(f"{module_name}.{name}", parameter)]
+    parts = zip(widths, parameter.split(list(widths.values())), strict=True)
+    return [(f"{module_name}.{part}.{name}", tensor) for part, tensor in parts]
 
 
 def _gpt2(module: nn.Module, name: str, parameter: Tensor, layers: int, generator: torch.Generator) -> Tensor:

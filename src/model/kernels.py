@@ -31,34 +31,27 @@ def attend(
     dropout: float = 0.0,
     kernel: str = "auto",
 ) -> Float[Tensor, "B H T Dv"]:
-    """Softmax(q k^T * scale) v for every query head.
+    """Softmax(q k^T * scale) v for every query head, in q's dtype; computed in that of k, where they differ.
 
     Causal means that new position t sees the S - T cached positions and new positions up to its own, so a
     cache of any length is masked rightly. `mask` is true where a key may be seen and is combined with it.
     Source: Vaswani et al. 2017, section 3.2; Ainslie et al. 2023, section 2.2.
     """
-    kernel = resolve(kernel, new=q.shape[2], has_mask=mask is not None, dropout=dropout)
     new, cached = q.shape[2], k.shape[2]
-    if new == 1:
-        is_causal = False  # the one new position sees every key
+    kernel = resolve(kernel, new=new, has_mask=mask is not None, dropout=dropout)
+    is_causal = is_causal and new > 1  # one new position sees every key
+    dtype, q = q.dtype, q.to(k.dtype)
     if kernel in ("folded", "math"):
-        mask = _combined(mask, is_causal, new, cached, q.device)
-        return (_folded if kernel == "folded" else _math)(q, k, v, scale, mask, dropout)
+        written_out = _folded if kernel == "folded" else _math
+        return written_out(q, k, v, scale, visible(mask, is_causal, new, cached, q.device), dropout).to(dtype)
     if mask is not None or new != cached:
-        mask, is_causal = _combined(mask, is_causal, new, cached, q.device), False
-    grouped = k.shape[1] != q.shape[1]
-    if kernel == "repeat" and grouped:
-        k, v, grouped = repeat_heads(k, q.shape[1]), repeat_heads(v, q.shape[1]), False
-
-    def call() -> Tensor:
-        return F.scaled_dot_product_attention(
-            q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=is_causal, scale=scale, enable_gqa=grouped
-        )
-
+        mask, is_causal = visible(mask, is_causal, new, cached, q.device), False
+    if kernel == "repeat":
+        k, v = repeat_heads(k, q.shape[1]), repeat_heads(v, q.shape[1])
     if kernel == "flash":
         with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-            return call()
-    return call()
+            return _fused(q, k, v, scale, is_causal, mask, dropout).to(dtype)
+    return _fused(q, k, v, scale, is_causal, mask, dropout).to(dtype)
 
 
 def resolve(kernel: str, *, new: int, has_mask: bool = False, dropout: float = 0.0) -> str:
@@ -70,7 +63,7 @@ def resolve(kernel: str, *, new: int, has_mask: bool = False, dropout: float = 0
 
 def repeat_heads(x: Float[Tensor, "B K S D"], heads: int) -> Float[Tensor, "B H S D"]:
     """Each kv-head copied once a query head of its group."""
-    return x.repeat_interleave(heads // x.shape[1], dim=1)
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
 
 
 def attention_weights(
@@ -84,24 +77,44 @@ def attention_weights(
     return scores, _masked_softmax(scores, mask)
 
 
+def visible(
+    mask: Bool[Tensor, "#B #H T S"] | None, is_causal: bool, new: int, cached: int, device: torch.device
+) -> Bool[Tensor, "#B #H T S"] | None:
+    """What each new position may see: the mask and, where asked, causality."""
+    if not is_causal:
+        return mask
+    # The diagonal is anchored at the bottom right: torch's own flag anchors it at the top left.
+    causal = torch.ones(new, cached, dtype=torch.bool, device=device).tril(cached - new)[None, None]
+    return causal if mask is None else mask & causal
+
+
+def _fused(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, is_causal: bool, mask: Tensor | None, dropout: float
+) -> Tensor:
+    width = v.shape[3]
+    if width != q.shape[3]:
+        # Flash kernels want one width; without zeros beside the narrower side torch falls back to its slow path.
+        widest = max(width, q.shape[3])
+        q, k, v = (F.pad(x, (0, widest - x.shape[3])) for x in (q, k, v))
+    grouped = k.shape[1] != q.shape[1]
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=is_causal, scale=scale, enable_gqa=grouped
+    )[..., :width]
+
+
 def _math(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None, dropout: float) -> Tensor:
     _, weights = attention_weights(q, k, scale, mask)
-    return F.dropout(weights, dropout) @ repeat_heads(v, q.shape[1])
+    return _dropped(weights, dropout) @ repeat_heads(v, q.shape[1])
 
 
 def _folded(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None, dropout: float) -> Tensor:
     batch, heads, new, width = q.shape
     kv_heads, cached = k.shape[1:3]
-    group = heads // kv_heads
-    rows = (q * scale).reshape(batch, kv_heads, group * new, width)  # B K G*T D
-    scores = rows @ k.transpose(-2, -1)  # B K G*T S
-    if mask is None:
-        weights = scores.softmax(-1)
-    else:
-        scores = scores.view(batch, heads, new, cached)
-        weights = _masked_softmax(scores, mask).view(batch, kv_heads, group * new, cached)
-    out = F.dropout(weights, dropout) @ v if dropout else weights @ v  # B K G*T Dv
-    return out.view(batch, heads, new, v.shape[3])
+    rows = heads // kv_heads * new
+    folded = (q * scale).reshape(batch, kv_heads, rows, width)  # B K G*T D
+    scores = (folded @ k.transpose(-2, -1)).view(batch, heads, new, cached)  # B H T S
+    weights = _dropped(_masked_softmax(scores, mask), dropout).view(batch, kv_heads, rows, cached)
+    return (weights @ v).view(batch, heads, new, v.shape[3])  # B H T Dv
 
 
 def _masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -112,9 +125,5 @@ def _masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     return scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
 
 
-def _combined(mask: Tensor | None, is_causal: bool, new: int, cached: int, device: torch.device) -> Tensor | None:
-    if not is_causal:
-        return mask
-    # The diagonal is anchored at the bottom right: torch's own flag anchors it at the top left.
-    causal = torch.ones(new, cached, dtype=torch.bool, device=device).tril(cached - new)[None, None]
-    return causal if mask is None else mask & causal
+def _dropped(weights: Tensor, dropout: float) -> Tensor:
+    return F.dropout(weights, dropout) if dropout else weights
