@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -79,7 +79,7 @@ def register_root() -> None:
     OmegaConf.register_new_resolver("root", lambda: str(ROOT), replace=True)
 
 
-def fail(error: Exception, exit_code: int = 2) -> None:
+def fail(error: Exception, exit_code: int = 2) -> NoReturn:
     """Ends the program with one clear line instead of a traceback."""
     print(f"error: {error}", file=sys.stderr)
     raise SystemExit(exit_code)

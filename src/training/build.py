@@ -1,0 +1,143 @@
+"""Making the parts of a run, and putting them back as a checkpoint left them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from src.config import Config
+from src.data.batches import EvaluationWindows, TrainingBatches
+from src.data.corpora import Corpus
+from src.errors import RunError
+from src.geometry import Geometry
+from src.model.gpt import GPT, next_token_loss
+from src.model.initialise import initialise
+from src.model.kernels import resolve
+from src.training.device import Runtime
+from src.training.loop import State
+from src.training.optimiser import Trainer
+from src.training.stopwatch import Stopwatch
+
+logger = logging.getLogger("headcount")
+
+
+@dataclass
+class Parts:
+    """What the loop moves. `model` keeps its own parameter names, compiled or not; `found` is for the record."""
+
+    model: GPT
+    trainer: Trainer
+    batches: TrainingBatches
+    windows: EvaluationWindows
+    stopwatch: Stopwatch
+    state: State
+    total_steps: int
+    found: dict[str, Any]
+
+
+def build(config: Config, geometry: Geometry, corpus: Corpus, runtime: Runtime, clock: Callable[[], float]) -> Parts:
+    """Fresh parts at step 0."""
+    training = config.training
+    model = make_model(config, geometry, corpus.vocabulary.size)
+    initialise(model, config.model.init, config.seed)
+    model = model.to(runtime.device, runtime.weight_dtype)
+    batches = TrainingBatches(
+        corpus.train_tokens,
+        config.context_length,
+        training.batch_size,
+        config.data.order,
+        config.data.stride,
+        config.seed,
+    )
+    windows = EvaluationWindows(
+        corpus.val_tokens,
+        config.context_length,
+        training.eval_batch_size,
+        training.eval_stride,
+        training.eval_drop_partial_batch,
+    )
+    found = kernels_that_run(config)
+    if runtime.compile:
+        found |= compile_or_fall_back(model, batches, runtime, is_required=training.compile == "required")
+    state = State()
+    if training.max_steps is not None:
+        total_steps = training.max_steps
+    else:
+        assert training.epochs is not None, "the configuration holds one of the two"
+        total_steps = training.epochs * batches.steps_per_epoch
+    return Parts(
+        model=model,
+        trainer=Trainer(model, training, runtime, config.seed),
+        batches=batches,
+        windows=windows,
+        stopwatch=Stopwatch(clock, runtime.synchronise, state.timed),
+        state=state,
+        total_steps=total_steps,
+        found=found,
+    )
+
+
+def make_model(config: Config, geometry: Geometry, vocabulary_size: int) -> GPT:
+    return GPT(geometry, vocabulary_size, config.model.dropout, config.attention_kernel)
+
+
+def checkpoint_content(config: Config, geometry: Geometry, corpus: Corpus, parts: Parts) -> dict[str, Any]:
+    """All that a continuation or a sample needs, as plain values and tensors."""
+    return {
+        "config": config.model_dump(),
+        "geometry": asdict(geometry),
+        "vocabulary": corpus.vocabulary.to_dict(),
+        "data_hash": corpus.hash,
+        "model": parts.model.state_dict(),
+        "trainer": parts.trainer.state_dict(),
+        "state": parts.state.state_dict(),
+    }
+
+
+def restore(parts: Parts, content: dict[str, Any]) -> None:
+    """Puts a checkpoint into freshly built parts. Raises RunError where it belongs to another model."""
+    try:
+        parts.model.load_state_dict(content["model"])
+        parts.trainer.load_state_dict(content["trainer"])
+    except (RuntimeError, KeyError, ValueError) as error:
+        raise RunError(f"the checkpoint does not fit this model: {error}") from None
+    parts.state = State.of(content["state"])
+    parts.stopwatch.total = parts.state.timed
+
+
+def kernels_that_run(config: Config) -> dict[str, Any]:
+    """The attention kernel of training and of decoding, as the call resolves it."""
+    kernel, dropout = config.attention_kernel, config.model.dropout
+    return {
+        "attention_kernel": resolve(kernel, new=config.context_length, dropout=dropout),
+        "decode_attention_kernel": resolve(kernel, new=1),
+    }
+
+
+def compile_or_fall_back(
+    model: GPT, batches: TrainingBatches, runtime: Runtime, *, is_required: bool
+) -> dict[str, Any]:
+    """Compiles in place, so that names stay; tried on one batch, and taken back where it fails unless required.
+
+    Gives what the record should say of it.
+    """
+    model.compile()
+    inputs, targets = batches.batch(0)
+    size = runtime.micro_batch_size
+    found: dict[str, Any] = {"compile": True}
+    try:
+        with runtime.autocast():
+            logits = model(inputs[:size].to(runtime.device))
+            loss = next_token_loss(logits, targets[:size].to(runtime.device))
+        loss.backward()
+    except Exception as error:
+        if is_required:
+            raise
+        reason = f"torch.compile failed, training goes on without it: {error}"
+        logger.warning(reason)
+        model._compiled_call_impl = None
+        found = {"compile": False, "notes": [*runtime.notes, reason]}
+    model.zero_grad(set_to_none=True)
+    return found

@@ -1,0 +1,102 @@
+"""A run's folder: named by what the run is, held by one process at a time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from src.config import Config, config_hash
+from src.errors import RunError
+from src.geometry import Geometry
+from src.record import LOCK, RECORD, Record, remove_stale_temporaries
+
+
+def run_id(config: Config, geometry: Geometry, data_hash: str) -> str:
+    """A name of letters, digits and dashes that says what the run is, ended by the hash of its settings and corpus."""
+    parts = [config.model.name, config.data.name, f"h{geometry.heads}"]
+    if geometry.is_latent:
+        parts.append(f"mla{geometry.latent_dim}r{geometry.rope_dim}")
+    elif geometry.kv_heads != geometry.heads:
+        parts.append(f"kv{geometry.kv_heads}")
+    parts += [f"c{geometry.context_length}", f"s{config.seed}"]
+    readable = re.sub(r"[^A-Za-z0-9]+", "_", "-".join(parts).replace("-", "\0")).replace("_", "-")
+    return f"{readable[:120]}-{config_hash(config.identity, data_hash)}"
+
+
+@dataclass
+class RunFolder:
+    """A folder that this process holds. `previous` is the record that was found in it, if any."""
+
+    path: Path
+    previous: Record | None
+    _lock: FileLock
+
+    @property
+    def run_id(self) -> str:
+        return self.path.name
+
+    def release(self) -> None:
+        self._lock.release()
+
+
+def claim(parent: Path, name: str, resume: str) -> RunFolder:
+    """Makes or finds the folder of a run and holds it until released or until this process ends, however it ends.
+
+    resume=auto takes the folder of that name, to go on or to find it finished; resume=never makes a new one
+    (name, name-2, name-3, ...). Raises RunError where another process holds it or it cannot be made.
+    """
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        path = _new_folder(parent, name) if resume == "never" else parent / name
+        path.mkdir(exist_ok=True)
+        lock = _hold(path)
+    except OSError as error:
+        raise RunError(f"the run's folder {parent / name} cannot be used: {error}; choose another runs_dir") from None
+    remove_stale_temporaries(path)
+    previous = Record.read(path) if (path / RECORD).exists() else None
+    return RunFolder(path, previous, lock)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a living process holds this run folder."""
+    if not (path / LOCK).exists():
+        return False
+    try:
+        with FileLock(path / LOCK, timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    number = 1
+    while True:
+        path = parent / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return path
+
+
+def _hold(path: Path) -> FileLock:
+    lock = FileLock(path / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise RunError(
+            f"{path} is being run by {_holder(path)}; wait for it, or give resume=never for a folder of its own"
+        ) from None
+    return lock
+
+
+def _holder(path: Path) -> str:
+    try:
+        environment = Record.read(path).environment
+    except RunError:  # the other process has not written its record yet
+        return "another process"
+    return f"process {environment.get('pid')} on {environment.get('host')}"

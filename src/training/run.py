@@ -1,0 +1,308 @@
+"""One run from its configuration to its record. Builds, loops, routes and closes; the work is done elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from src.config import Config, config_hash
+from src.costs import Costs
+from src.data.corpora import Corpus, check_lengths, load_corpus
+from src.errors import Diverged, RunError, Stopped
+from src.geometry import Geometry
+from src.record import CONFIG, LOG, SAMPLE, Record, Status, now, write_atomically
+from src.training.build import Parts, build, checkpoint_content, restore
+from src.training.checkpoint import load_checkpoint, save_checkpoint
+from src.training.device import Runtime, choose_runtime, thread_count
+from src.training.environment import code_identity, environment
+from src.training.events import Ended, Event, Sampled, Sink
+from src.training.folder import RunFolder, claim, run_id
+from src.training.loop import Job, training_events
+from src.training.measurement import (
+    measure_decoding,
+    peak_memory_bytes,
+    reset_peak_memory,
+    utilisation,
+)
+from src.training.sampling import continue_text
+from src.training.stop import STATUS_OF, StopFlag
+
+logger = logging.getLogger("headcount")
+OpenSinks = Callable[[Config, Path, int], Sequence[Sink]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run stands when its command ends. `was_done` says that it had been finished before."""
+
+    record: Record
+    folder: Path
+    was_done: bool = False
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is known of a run before anything is made: enough to name it and to refuse it."""
+
+    config: Config
+    geometry: Geometry
+    corpus: Corpus
+    runtime: Runtime
+    run_id: str
+
+
+@dataclass
+class Findings:
+    """What a segment finds out while it runs; kept whatever its ending."""
+
+    summary: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+
+
+def plan_run(config: Config, launch_dir: Path) -> Plan:
+    """Raises UserError for whatever cannot be run as asked, before a folder is made."""
+    geometry = Geometry.of(config)
+    corpus = load_corpus(config.data, launch_dir)
+    check_lengths(corpus, config.context_length)
+    runtime = choose_runtime(config, geometry, corpus.vocabulary.size)
+    return Plan(config, geometry, corpus, runtime, run_id(config, geometry, corpus.hash))
+
+
+def run(
+    plan: Plan,
+    launch_dir: Path,
+    open_sinks: OpenSinks,
+    stop: StopFlag,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Result:
+    """Runs what is missing of a run and leaves its true ending in its record.
+
+    An exception of the job is recorded, not raised; only a folder that cannot be held or read raises RunError.
+    """
+    config = plan.config
+    folder = claim(launch_dir / config.runs_dir / config.group, plan.run_id, config.resume)
+    try:
+        if folder.previous is not None and folder.previous.status == "finished":
+            return Result(folder.previous, folder.path, was_done=True)
+        with thread_count(plan.runtime.threads), _log_file(folder.path):
+            return _run_segment(plan, folder, open_sinks, stop, clock)
+    finally:
+        folder.release()
+
+
+def _run_segment(
+    plan: Plan, folder: RunFolder, open_sinks: OpenSinks, stop: StopFlag, clock: Callable[[], float]
+) -> Result:
+    checkpoint = load_checkpoint(folder.path)
+    from_step = checkpoint["state"]["step"] if checkpoint else 0
+    record = _running_record(plan, folder, from_step)
+    record.write(folder.path)
+    write_atomically(folder.path / CONFIG, yaml.safe_dump(plan.config.model_dump(), sort_keys=False))
+    _log_start(record, plan.runtime)
+    reset_peak_memory(plan.runtime.device)
+    sinks: list[Sink] = []
+    error: BaseException | None = None
+    findings = Findings()
+    try:
+        from src.training.sinks.jsonl import keep_rows_until
+
+        keep_rows_until(folder.path, from_step)
+        sinks.extend(open_sinks(plan.config, folder.path, len(record.segments)))
+        for event in _events(plan, folder, checkpoint, findings, len(record.segments), stop, clock):
+            for sink in sinks:
+                sink.write(event)
+    except (Exception, Stopped, KeyboardInterrupt, SystemExit) as caught:
+        error = caught
+    return _end(folder, record, sinks, findings, error)
+
+
+def _events(
+    plan: Plan,
+    folder: RunFolder,
+    checkpoint: dict[str, Any] | None,
+    findings: Findings,
+    segment: int,
+    stop: StopFlag,
+    clock: Callable[[], float],
+) -> Iterator[Event]:
+    config, runtime = plan.config, plan.runtime
+    parts = build(config, plan.geometry, plan.corpus, runtime, clock)
+    findings.environment.update(parts.found)
+    if checkpoint is not None:
+        restore(parts, checkpoint)
+        del checkpoint
+
+    def save() -> Path:
+        return save_checkpoint(folder.path, checkpoint_content(plan.config, plan.geometry, plan.corpus, parts))
+
+    job = Job(
+        training=config.training,
+        total_steps=parts.total_steps,
+        segment=segment,
+        model=parts.model,
+        trainer=parts.trainer,
+        batches=parts.batches,
+        windows=parts.windows,
+        runtime=runtime,
+        stopwatch=parts.stopwatch,
+        stop=stop,
+        state=parts.state,
+        save=save,
+    )
+    try:
+        yield from training_events(job)
+    except Stopped:
+        save()
+        raise
+    finally:
+        findings.summary.update(_training_summary(plan, parts))
+    parts.model.eval()
+    yield from measure_decoding(parts.model, _costs(plan), runtime, config.measurement, clock, stop, findings.summary)
+    findings.summary["memory/peak_bytes"] = peak_memory_bytes(runtime.device)
+    yield from _sample(plan, folder, parts)
+
+
+def _sample(plan: Plan, folder: RunFolder, parts: Parts) -> Iterator[Event]:
+    config = plan.config
+    if not config.sample.tokens:
+        return
+    prompt, text = continue_text(
+        parts.model, plan.corpus.vocabulary, config.sample, config.seed, plan.runtime, replace_unseen=True
+    )
+    write_atomically(folder.path / SAMPLE, prompt + text + "\n")
+    yield Sampled(parts.state.step, prompt, text)
+
+
+def _end(
+    folder: RunFolder,
+    record: Record,
+    sinks: Sequence[Sink],
+    findings: Findings,
+    error: BaseException | None,
+) -> Result:
+    status = status_of(error)
+    if status in ("failed", "oom", "diverged"):
+        logger.error("the run ended as %s", status, exc_info=error)
+    elif error is not None:
+        logger.info("the run ended as %s: %s", status, error)
+    record = replace(record, environment={**record.environment, **findings.environment})
+    record = record.ended(status, findings.summary, error)
+    # On disk before the sinks hear of it: what they do with the news cannot lose it.
+    record.write(folder.path)
+    for sink in sinks:
+        try:
+            sink.write(Ended(record, folder.path))
+            sink.close()
+        except Exception:
+            logger.exception("a sink failed at the end; the local record is complete")
+    outcomes = [sink.outcome() for sink in sinks if hasattr(sink, "outcome")]  # type: ignore[attr-defined]
+    if outcomes:
+        record = replace(record, environment={**record.environment, "logger": outcomes[0]})
+        record.write(folder.path)
+    return Result(record, folder.path, error=error)
+
+
+def status_of(error: BaseException | None) -> Status:
+    """The ending that an exception means.
+
+    >>> status_of(None), status_of(MemoryError()), status_of(ValueError()), status_of(KeyboardInterrupt())
+    ('finished', 'oom', 'failed', 'interrupted')
+    """
+    if error is None:
+        return "finished"
+    if isinstance(error, Stopped):
+        return STATUS_OF.get(error.signal_number, "preempted")
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, Diverged):
+        return "diverged"
+    return "oom" if _is_out_of_memory(error) else "failed"
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    import torch
+
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    # The CPU allocator raises a plain RuntimeError.
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def _running_record(plan: Plan, folder: RunFolder, from_step: int) -> Record:
+    previous = folder.previous
+    code, where = code_identity(), environment()
+    segments = list(previous.segments) if previous is not None else []
+    segments.append({"segment": len(segments) + 1, "from_step": from_step, "started_at": now(), "host": where["host"]})
+    if previous is not None and previous.code != code:
+        logger.warning("this run began with other code (%s); it goes on with %s", previous.code, code)
+    return Record(
+        run_id=folder.run_id,
+        status="running",
+        config=plan.config.model_dump(),
+        config_hash=config_hash(plan.config.identity, plan.corpus.hash),
+        code=code,
+        data=plan.corpus.facts,
+        environment={**where, **plan.runtime.as_dict()},
+        geometry=plan.geometry.as_dict(),
+        costs=_costs(plan).as_dict(),
+        started_at=previous.started_at if previous is not None else now(),
+        segments=segments,
+    )
+
+
+def _costs(plan: Plan) -> Costs:
+    return Costs.of(plan.geometry, plan.corpus.vocabulary.size, plan.runtime.dtype)
+
+
+def _training_summary(plan: Plan, parts: Parts) -> dict[str, Any]:
+    state, timed, costs = parts.state, parts.stopwatch.total, _costs(plan)
+    mfu, reason = utilisation(
+        timed.tokens_per_second, costs.flops_per_token, plan.runtime.as_dict()["device_name"], plan.runtime.dtype
+    )
+    if reason is not None:
+        logger.info("no train/mfu: %s", reason)
+    return {
+        **state.last,
+        "val/loss_best": state.best_loss,
+        "val/loss_best_step": state.best_step,
+        "train/tokens": state.tokens,
+        "train/tokens_per_second": timed.tokens_per_second,
+        "train/timed_steps": timed.steps,
+        "train/timed_seconds": timed.seconds,
+        "train/mfu": mfu,
+        "cost/parameters": costs.parameters,
+        "cost/attention_parameters": costs.attention_parameters,
+        "cost/flops_per_token": costs.flops_per_token,
+    }
+
+
+def _log_start(record: Record, runtime: Runtime) -> None:
+    segment = record.segments[-1]
+    logger.info("segment %d of %s from step %d", segment["segment"], record.run_id, segment["from_step"])
+    for note in runtime.notes:
+        logger.info(note)
+
+
+@contextlib.contextmanager
+def _log_file(folder: Path) -> Iterator[None]:
+    """The log of a run, while it runs; the handler is taken away after it, whatever happened."""
+    try:
+        handler = logging.FileHandler(folder / LOG, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{folder / LOG} cannot be written: {error}") from None
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
