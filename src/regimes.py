@@ -133,10 +133,10 @@ def _head_dim_at_equal_cache(config: Config, kv_heads: int) -> int:
         step = 2 if must_be_even else 1
         near = max(step, step * round(held / kv_heads / step))
         raise ConfigError(
-            f"kv_heads={kv_heads} cannot meet regime=equal_cache: the reference keeps 2 x {held} numbers a token in "
+            f"heads={config.heads} kv_heads={kv_heads} cannot meet regime=equal_cache: the reference keeps 2 x {held} numbers a token in "
             f"each layer, which needs head_dim={held / kv_heads:.6g}, and head_dim must be "
             f"{'even (rotary positions)' if must_be_even else 'whole'}; nearest is head_dim={near} with 2 x "
-            f"{kv_heads * near}; " + _choices("kv_heads that meet it", exact, otherwise="choose another heads")
+            f"{kv_heads * near}; " + _choices("kv_heads that meet it", exact, otherwise="choose other heads")
         )
     if config.head_dim not in (None, head_dim):
         raise ConfigError(
@@ -177,8 +177,8 @@ def _latent_dim_at_equal_cache(config: Config, head_dim: int, rope_dim: int) -> 
         )
     if latent_dim > full:
         raise ConfigError(
-            f"heads={config.heads} of head_dim={head_dim} have {full} numbers to compress, and regime=equal_cache needs "
-            f"latent_dim={latent_dim} (the reference keeps {held} numbers a token in each layer); nearest is "
+            f"heads={config.heads} of head_dim={head_dim} have {full} numbers to compress, and regime=equal_cache "
+            f"needs latent_dim={latent_dim} (the reference keeps {held} numbers a token in each layer); nearest is "
             f"{full + rope_dim}; choose more heads, a wider head_dim or fewer reference_kv_heads"
         )
     if config.latent_dim not in (None, latent_dim):
@@ -244,10 +244,10 @@ def _ways_out(draft: Geometry, target: int, is_mha: bool) -> str:
     heads = next((h for h in range(draft.heads - 1, 0, -1) if meets(heads=h, kv_heads=sharing(h))), None)
     head_dim = next((d for d in range(draft.head_dim - 1, 0, -1) if meets(head_dim=d)), None)
     kv_heads = [] if draft.is_latent else [k for k in divisors(draft.heads) if k < draft.kv_heads and meets(kv_heads=k)]
-    ways = [f"heads={heads}"] if heads else []
-    ways += [f"head_dim={head_dim}"] if head_dim else []
-    ways += [f"kv_heads={max(kv_heads)}"] if kv_heads else []
-    return f"choose {', '.join(ways)} or less, or a larger model.ffn_ratio" if ways else "choose a larger model.ffn_ratio"
+    ways = [f"heads={heads} or fewer"] if heads else []
+    ways += [f"head_dim={head_dim} or narrower"] if head_dim else []
+    ways += [f"kv_heads={max(kv_heads)} or fewer"] if kv_heads else []
+    return "choose " + ", or ".join([*ways, "a larger model.ffn_ratio"])
 
 
 def _choices(what: str, options: list[int], otherwise: str) -> str:
