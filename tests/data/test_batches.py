@@ -182,6 +182,7 @@ class TestEvaluationWindows:
         assert len(made) == len(windows)
         assert sum(targets.numel() for _, targets in made) == windows.tokens
         assert all(torch.equal(targets, inputs + 1) for inputs, targets in made)
+        assert all(targets.numel() for _, targets in made)  # an empty batch has no mean
         if drop:
             assert all(inputs.shape == (batch_size, context_length) for inputs, _ in made)
         else:

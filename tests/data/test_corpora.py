@@ -13,6 +13,7 @@ from src.config import DataConfig
 from src.data import corpora
 from src.data.corpora import Corpus, check_lengths, load_corpus
 from src.data.download import PublishedFile
+from src.data.vocabulary import CharacterVocabulary
 from src.errors import DataError
 
 README = (ROOT / "data" / "README.md").read_text(encoding="utf-8")
@@ -102,7 +103,8 @@ class TestCheckLengths:
             train = corpora._n_train(n, fraction)
             return min(train, n - train) > context_length
 
-        corpus = Corpus("c", "", "", None, np.zeros(1), np.zeros(0), (), fraction)  # pyright: ignore[reportArgumentType]
+        empty = np.zeros(0, dtype=np.uint8)
+        corpus = Corpus("c", "", "", CharacterVocabulary("a"), empty, empty, (), fraction)
         with pytest.raises(DataError) as error:
             check_lengths(corpus, context_length)
         asked = int(str(error.value).split("text of at least ")[1].split()[0].replace(",", ""))

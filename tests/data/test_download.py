@@ -14,10 +14,15 @@ CONTENT = b"Speak, speak.\n" * 100
 Serve = Callable[[Callable[[BaseHTTPRequestHandler], None]], PublishedFile]
 
 
+class Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Silent where the client hangs up, which is what several tests make it do."""
+
+
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     monkeypatch.setenv("no_proxy", "*")
-    servers: list[ThreadingHTTPServer] = []
+    servers: list[Server] = []
 
     def start(answer: Callable[[BaseHTTPRequestHandler], None]) -> PublishedFile:
         class Handler(BaseHTTPRequestHandler):
@@ -26,7 +31,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
 
             def log_message(self, format: str, *args: object) -> None: ...
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server = Server(("127.0.0.1", 0), Handler)
         servers.append(server)
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         return published(f"http://127.0.0.1:{server.server_port}/input.txt")
@@ -55,7 +60,7 @@ def answer_with(
 
 def test_a_file_is_fetched_checked_and_kept(serve: Serve, tmp_path: Path) -> None:
     place = tmp_path / "data" / "input.txt"
-    assert download(serve(answer_with(CONTENT)), place, timeout_s=5) == CONTENT
+    assert download(serve(answer_with(CONTENT)), place, timeout_s=5.0) == CONTENT
     assert place.read_bytes() == CONTENT
     assert [path.name for path in place.parent.iterdir()] == ["input.txt"]
 
@@ -74,7 +79,7 @@ def test_what_is_not_the_file_leaves_nothing_behind(
     serve: Serve, tmp_path: Path, answer: Callable[[BaseHTTPRequestHandler], None], message: str
 ) -> None:
     with pytest.raises(OSError, match=message):
-        download(serve(answer), tmp_path / "input.txt", timeout_s=5)
+        download(serve(answer), tmp_path / "input.txt", timeout_s=5.0)
     assert list(tmp_path.iterdir()) == []
 
 
