@@ -138,7 +138,7 @@ def _tinyshakespeare(data: DataConfig, launch_dir: Path) -> _Splits:
         raise DataError(
             f"{path} is not the published tinyshakespeare: it has {len(content):,} bytes and sha256 "
             f"{hashlib.sha256(content).hexdigest()}, not {TINYSHAKESPEARE.size:,} bytes and sha256 "
-            f"{TINYSHAKESPEARE.sha256} (changed line endings are enough); delete it to have it downloaded, "
+            f"{TINYSHAKESPEARE.sha256} (changed line endings are enough); put that one in its place, "
             "or use it as data=text_file data.path=..."
         )
     return _contiguous(decode_text(content, str(path)), data, str(path))

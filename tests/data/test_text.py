@@ -12,7 +12,7 @@ from src.data.text import decode_text, read_text
 from src.errors import DataError
 
 TEXT = "Thou whoreson zed!\nThou unnecessary letter — é\n"
-fuzz = settings(deadline=None, database=None)
+fuzz = settings(max_examples=100)
 
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"], ids=["plain", "bom"])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from src.data.vocabulary import CharacterVocabulary
 from src.errors import DataError
 
-fuzz = settings(deadline=None, database=None)
+fuzz = settings(max_examples=100)
 any_text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=80)
 
 
