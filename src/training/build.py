@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import torch
+
 from src.config import Config
 from src.data.batches import EvaluationWindows, TrainingBatches
 from src.data.corpora import Corpus
@@ -80,7 +82,9 @@ def build(config: Config, geometry: Geometry, corpus: Corpus, runtime: Runtime, 
 
 
 def make_model(config: Config, geometry: Geometry, vocabulary_size: int) -> GPT:
-    return GPT(geometry, vocabulary_size, config.model.dropout, config.attention_kernel)
+    """A model whose weights are still to be filled; torch's own first filling does not touch its global stream."""
+    with torch.random.fork_rng(devices=[]):
+        return GPT(geometry, vocabulary_size, config.model.dropout, config.attention_kernel)
 
 
 def checkpoint_content(config: Config, geometry: Geometry, corpus: Corpus, parts: Parts) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +39,8 @@ def load_checkpoint(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, pickle.UnpicklingError, OSError) as error:
-        raise RunError(f"{path} cannot be loaded ({error}); delete it to start this run anew") from None
+    except Exception as error:  # of a damaged file torch raises whatever its bytes happen to mean
+        raise RunError(f"{path} cannot be loaded ({error!r}); delete it to start this run anew") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         got = content.get("format") if isinstance(content, dict) else type(content).__name__
         raise RunError(f"{path} has format {got}; this code reads {FORMAT}")

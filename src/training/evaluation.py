@@ -49,7 +49,7 @@ def evaluate(
             yield Phase("evaluating", done, len(windows))
             with torch.inference_mode(), runtime.autocast():
                 logits = model(inputs.to(runtime.device))
-                losses = next_token_loss(logits.float(), targets.to(runtime.device), reduction="none")
+                losses = next_token_loss(logits, targets.to(runtime.device), reduction="none")
             total = total + losses.sum(dtype=torch.float64).to(total)
             tokens += targets.numel()
         return Evaluation(loss=total.item() / tokens, tokens=tokens)

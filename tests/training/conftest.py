@@ -1,0 +1,93 @@
+"""Whole runs, small enough for a test: a one-layer model on a page of text."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from src.config import Config
+from src.record import read_rows
+from src.settings import compose
+from src.training.events import Event, Sink
+from src.training.run import Result, plan_run, run
+from src.training.sinks.jsonl import JsonlSink
+from src.training.stop import StopFlag
+
+TEXT = "".join(f"line {n}: the heads attend, the keys are shared, and {n * 7919 % 1000} is a number.\n" for n in range(120))
+TINY = (
+    "data=text_file",
+    "logger=disabled",
+    "heads=4",
+    "kv_heads=2",
+    "context_length=16",
+    "model.d_model=16",
+    "model.layers=2",
+    "training.max_steps=12",
+    "training.batch_size=4",
+    "training.warmup_steps=3",
+    "training.eval_interval=5",
+    "training.checkpoint_interval=4",
+    "training.log_interval=2",
+    "training.threads=1",
+    "sample.tokens=8",
+    "measurement.repeats=1",
+)
+
+Tiny = Callable[..., Config]
+RunIt = Callable[..., Result]
+
+
+class Recorder:
+    """A sink that keeps every event."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def write(self, event: Event) -> None:
+        self.events.append(event)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Tiny:
+    """A complete configuration of a run of a second, in tmp_path; overrides as on the command line."""
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    return lambda *overrides: compose([*TINY, f"data.path={tmp_path}/text.txt", f"runs_dir={tmp_path}/runs", *overrides])
+
+
+@pytest.fixture
+def run_it(tmp_path: Path) -> RunIt:
+    """Runs a configuration with the metrics file and any further sinks."""
+
+    def go(config: Config, *sinks: Sink, stop: StopFlag | None = None) -> Result:
+        def open_sinks(config: Config, folder: Path, segment: int) -> Sequence[Sink]:
+            return [JsonlSink(folder, segment), *sinks]
+
+        return run(plan_run(config, tmp_path), tmp_path, open_sinks, stop or StopFlag())
+
+    return go
+
+
+@pytest.fixture(autouse=True)
+def quiet_log() -> Iterator[None]:
+    """Each run takes its log file away again."""
+    before = list(logging.getLogger("headcount").handlers)
+    yield
+    assert logging.getLogger("headcount").handlers == before, "a run left its log file open"
+
+
+def logged(folder: Path) -> dict[int, dict[str, float]]:
+    """The rows of a run by step, times and speeds left out; fails where a step stands twice."""
+    rows: dict[int, dict[str, float]] = {}
+    for row in read_rows(folder):
+        assert row["step"] not in rows, f"step {row['step']} is logged twice"
+        rows[row["step"]] = {
+            name: value
+            for name, value in row.items()
+            if name not in ("step", "segment", "time", "train/tokens_per_second")
+        }
+    return rows

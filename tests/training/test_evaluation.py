@@ -1,0 +1,64 @@
+"""Validation covers the split, whatever the batch size, with dropout off."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from src.data.batches import EvaluationWindows
+from src.model.gpt import GPT
+from src.training.build import build
+from src.training.evaluation import Evaluation, evaluate
+from src.training.run import Plan, plan_run
+from src.training.stop import StopFlag
+from tests.training.conftest import Tiny
+
+
+def evaluated(plan: Plan, model: GPT, batch_size: int) -> Evaluation:
+    windows = EvaluationWindows(plan.corpus.val_tokens, plan.config.context_length, batch_size, None, False)
+    steps = evaluate(model, windows, plan.runtime, StopFlag())
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def model_of(plan: Plan) -> GPT:
+    return build(plan.config, plan.geometry, plan.corpus, plan.runtime, time.perf_counter).model
+
+
+def test_every_token_counts_once_and_the_batch_size_does_not_matter(tiny: Tiny, tmp_path: Path) -> None:
+    plan = plan_run(tiny("model.dropout=0.5"), tmp_path)
+    model = model_of(plan)
+    model.train()
+    results = [evaluated(plan, model, size) for size in (1, 3, 64, 1000)]
+    assert {r.tokens for r in results} == {len(plan.corpus.val_tokens) - 1}
+    for result in results[1:]:
+        assert result.loss == pytest.approx(results[0].loss, rel=1e-6)
+    assert model.training, "the mode is put back"
+
+
+def test_the_loss_is_the_mean_of_each_token_given_its_window(tiny: Tiny, tmp_path: Path) -> None:
+    plan = plan_run(tiny("training.dtype=float64"), tmp_path)
+    model = model_of(plan)
+    tokens = torch.from_numpy(plan.corpus.val_tokens.astype("int64"))
+    losses = []
+    for start in range(0, len(tokens) - 1, 16):
+        window = tokens[start : start + 17]
+        with torch.no_grad():
+            logs = model.eval()(window[None, :-1])[0].log_softmax(-1)
+        losses += [-logs[i, target].item() for i, target in enumerate(window[1:])]
+    assert len(losses) == len(tokens) - 1
+    assert evaluated(plan, model, 7).loss == pytest.approx(sum(losses) / len(losses), rel=1e-12)
+
+
+def test_perplexity_and_bits_are_those_of_the_loss() -> None:
+    row = Evaluation(loss=2.0, tokens=10).row()
+    assert row["val/perplexity"] == pytest.approx(math.e**2)
+    assert row["val/bits_per_token"] == pytest.approx(2.0 / math.log(2))
+    assert Evaluation(loss=1e6, tokens=1).row()["val/perplexity"] == math.inf
