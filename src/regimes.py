@@ -133,8 +133,8 @@ def _head_dim_at_equal_cache(config: Config, kv_heads: int) -> int:
         step = 2 if must_be_even else 1
         near = max(step, step * round(held / kv_heads / step))
         raise ConfigError(
-            f"heads={config.heads} kv_heads={kv_heads} cannot meet regime=equal_cache: the reference keeps 2 x {held} numbers a token in "
-            f"each layer, which needs head_dim={held / kv_heads:.6g}, and head_dim must be "
+            f"heads={config.heads} kv_heads={kv_heads} cannot meet regime=equal_cache: the reference keeps 2 x {held} "
+            f"numbers a token in each layer, which needs head_dim={held / kv_heads:.6g}, and head_dim must be "
             f"{'even (rotary positions)' if must_be_even else 'whole'}; nearest is head_dim={near} with 2 x "
             f"{kv_heads * near}; " + _choices("kv_heads that meet it", exact, otherwise="choose other heads")
         )
@@ -149,7 +149,7 @@ def _head_dim_at_equal_cache(config: Config, kv_heads: int) -> int:
 def _latent(config: Config, head_dim: int) -> tuple[int, int]:
     """latent_dim and rope_dim; both 0 with grouped attention.
 
-    Null follows DeepSeek-V2 (2024, section 3.1.2), in the reference's head width so that the cache does not change
+    Null follows DeepSeek-V2 (2024, section 2.1.4), in the reference's head width so that the cache does not change
     with heads: a latent of 4 head widths, a rotary key of half of one (none without rotary positions).
     """
     latent_dim, rope_dim = config.latent_dim, config.rope_dim
