@@ -18,7 +18,7 @@ from src.settings import CONF_DIR, check_overrides, config_of, fail, register_ro
 from src.training.stop import StopFlag
 
 if TYPE_CHECKING:
-    from src.training.run import Result
+    from src.training.plan import Result
 
 EXIT_CODES = {"finished": 0, "interrupted": 130, "preempted": 143}
 

@@ -14,16 +14,14 @@ import yaml
 
 from src.config import Config, config_hash
 from src.costs import Costs
-from src.data.corpora import Corpus, check_lengths, load_corpus
 from src.errors import Diverged, RunError, Stopped
-from src.geometry import Geometry
 from src.record import CONFIG, LOG, SAMPLE, Record, Status, now, write_atomically
 from src.training.build import Parts, build, checkpoint_content, restore
 from src.training.checkpoint import load_checkpoint, save_checkpoint
 from src.training.device import Runtime, choose_runtime, thread_count
 from src.training.environment import code_identity, environment
 from src.training.events import Ended, Event, Sampled, Sink
-from src.training.folder import RunFolder, claim, run_id
+from src.training.folder import RunFolder, claim
 from src.training.loop import Job, training_events
 from src.training.measurement import (
     measure_decoding,
@@ -31,32 +29,12 @@ from src.training.measurement import (
     reset_peak_memory,
     utilisation,
 )
+from src.training.plan import Plan, Result
 from src.training.sampling import continue_text
 from src.training.stop import STATUS_OF, StopFlag
 
 logger = logging.getLogger("headcount")
 OpenSinks = Callable[[Config, Path, int], Sequence[Sink]]
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run stands when its command ends. `was_done` says that it had been finished before."""
-
-    record: Record
-    folder: Path
-    was_done: bool = False
-    error: BaseException | None = None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All that is known of a run before anything is made: enough to name it and to refuse it."""
-
-    config: Config
-    geometry: Geometry
-    corpus: Corpus
-    runtime: Runtime
-    run_id: str
 
 
 @dataclass
@@ -67,47 +45,39 @@ class Findings:
     environment: dict[str, Any] = field(default_factory=dict)
 
 
-def plan_run(config: Config, launch_dir: Path) -> Plan:
-    """Raises UserError for whatever cannot be run as asked, before a folder is made."""
-    geometry = Geometry.of(config)
-    corpus = load_corpus(config.data, launch_dir)
-    check_lengths(corpus, config.context_length)
-    runtime = choose_runtime(config, geometry, corpus.vocabulary.size)
-    return Plan(config, geometry, corpus, runtime, run_id(config, geometry, corpus.hash))
-
-
 def run(
     plan: Plan,
-    launch_dir: Path,
     open_sinks: OpenSinks,
     stop: StopFlag,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Result:
     """Runs what is missing of a run and leaves its true ending in its record.
 
-    An exception of the job is recorded, not raised; only a folder that cannot be held or read raises RunError.
+    An exception of the job is recorded, not raised; a device, dtype or kernel that is not there raises ConfigError
+    before a folder is made, a folder that cannot be held or read RunError.
     """
     config = plan.config
-    folder = claim(launch_dir / config.runs_dir / config.group, plan.run_id, config.resume)
+    runtime = choose_runtime(config, plan.geometry, plan.corpus.vocabulary.size)
+    folder = claim(plan.parent, plan.run_id, config.resume)
     try:
         if folder.previous is not None and folder.previous.status == "finished":
             return Result(folder.previous, folder.path, was_done=True)
-        with thread_count(plan.runtime.threads), _log_file(folder.path):
-            return _run_segment(plan, folder, open_sinks, stop, clock)
+        with thread_count(runtime.threads), _log_file(folder.path):
+            return _run_segment(plan, runtime, folder, open_sinks, stop, clock)
     finally:
         folder.release()
 
 
 def _run_segment(
-    plan: Plan, folder: RunFolder, open_sinks: OpenSinks, stop: StopFlag, clock: Callable[[], float]
+    plan: Plan, runtime: Runtime, folder: RunFolder, open_sinks: OpenSinks, stop: StopFlag, clock: Callable[[], float]
 ) -> Result:
     checkpoint = load_checkpoint(folder.path)
     from_step = checkpoint["state"]["step"] if checkpoint else 0
-    record = _running_record(plan, folder, from_step)
+    record = _running_record(plan, runtime, folder, from_step)
     record.write(folder.path)
     write_atomically(folder.path / CONFIG, yaml.safe_dump(plan.config.model_dump(), sort_keys=False))
-    _log_start(record, plan.runtime)
-    reset_peak_memory(plan.runtime.device)
+    _log_start(record, runtime)
+    reset_peak_memory(runtime.device)
     sinks: list[Sink] = []
     error: BaseException | None = None
     findings = Findings()
@@ -116,7 +86,7 @@ def _run_segment(
 
         keep_rows_until(folder.path, from_step)
         sinks.extend(open_sinks(plan.config, folder.path, len(record.segments)))
-        for event in _events(plan, folder, checkpoint, findings, len(record.segments), stop, clock):
+        for event in _events(plan, runtime, folder, checkpoint, findings, len(record.segments), stop, clock):
             for sink in sinks:
                 sink.write(event)
     except (Exception, Stopped, KeyboardInterrupt, SystemExit) as caught:
@@ -126,6 +96,7 @@ def _run_segment(
 
 def _events(
     plan: Plan,
+    runtime: Runtime,
     folder: RunFolder,
     checkpoint: dict[str, Any] | None,
     findings: Findings,
@@ -133,7 +104,7 @@ def _events(
     stop: StopFlag,
     clock: Callable[[], float],
 ) -> Iterator[Event]:
-    config, runtime = plan.config, plan.runtime
+    config = plan.config
     parts = build(config, plan.geometry, plan.corpus, runtime, clock)
     findings.environment.update(parts.found)
     if checkpoint is not None:
@@ -163,19 +134,21 @@ def _events(
         save()
         raise
     finally:
-        findings.summary.update(_training_summary(plan, parts))
+        findings.summary.update(_training_summary(plan, runtime, parts))
     parts.model.eval()
-    yield from measure_decoding(parts.model, _costs(plan), runtime, config.measurement, clock, stop, findings.summary)
+    yield from measure_decoding(
+        parts.model, _costs(plan, runtime), runtime, config.measurement, clock, stop, findings.summary
+    )
     findings.summary["memory/peak_bytes"] = peak_memory_bytes(runtime.device)
-    yield from _sample(plan, folder, parts)
+    yield from _sample(plan, runtime, folder, parts)
 
 
-def _sample(plan: Plan, folder: RunFolder, parts: Parts) -> Iterator[Event]:
+def _sample(plan: Plan, runtime: Runtime, folder: RunFolder, parts: Parts) -> Iterator[Event]:
     config = plan.config
     if not config.sample.tokens:
         return
     prompt, text = continue_text(
-        parts.model, plan.corpus.vocabulary, config.sample, config.seed, plan.runtime, replace_unseen=True
+        parts.model, plan.corpus.vocabulary, config.sample, config.seed, runtime, replace_unseen=True
     )
     write_atomically(folder.path / SAMPLE, prompt + text + "\n")
     yield Sampled(parts.state.step, prompt, text)
@@ -203,9 +176,9 @@ def _end(
             sink.close()
         except Exception:
             logger.exception("a sink failed at the end; the local record is complete")
-    outcomes = [sink.outcome() for sink in sinks if hasattr(sink, "outcome")]  # type: ignore[attr-defined]
-    if outcomes:
-        record = replace(record, environment={**record.environment, "logger": outcomes[0]})
+    mirrored = [outcome for sink in sinks if (outcome := getattr(sink, "outcome", None)) is not None]
+    if mirrored:
+        record = replace(record, environment={**record.environment, "logger": mirrored[0]})
         record.write(folder.path)
     return Result(record, folder.path, error=error)
 
@@ -236,7 +209,7 @@ def _is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
-def _running_record(plan: Plan, folder: RunFolder, from_step: int) -> Record:
+def _running_record(plan: Plan, runtime: Runtime, folder: RunFolder, from_step: int) -> Record:
     previous = folder.previous
     code, where = code_identity(), environment()
     segments = list(previous.segments) if previous is not None else []
@@ -250,22 +223,22 @@ def _running_record(plan: Plan, folder: RunFolder, from_step: int) -> Record:
         config_hash=config_hash(plan.config.identity, plan.corpus.hash),
         code=code,
         data=plan.corpus.facts,
-        environment={**where, **plan.runtime.as_dict()},
+        environment={**where, **runtime.as_dict()},
         geometry=plan.geometry.as_dict(),
-        costs=_costs(plan).as_dict(),
+        costs=_costs(plan, runtime).as_dict(),
         started_at=previous.started_at if previous is not None else now(),
         segments=segments,
     )
 
 
-def _costs(plan: Plan) -> Costs:
-    return Costs.of(plan.geometry, plan.corpus.vocabulary.size, plan.runtime.dtype)
+def _costs(plan: Plan, runtime: Runtime) -> Costs:
+    return Costs.of(plan.geometry, plan.corpus.vocabulary.size, runtime.dtype)
 
 
-def _training_summary(plan: Plan, parts: Parts) -> dict[str, Any]:
-    state, timed, costs = parts.state, parts.stopwatch.total, _costs(plan)
+def _training_summary(plan: Plan, runtime: Runtime, parts: Parts) -> dict[str, Any]:
+    state, timed, costs = parts.state, parts.stopwatch.total, _costs(plan, runtime)
     mfu, reason = utilisation(
-        timed.tokens_per_second, costs.flops_per_token, plan.runtime.as_dict()["device_name"], plan.runtime.dtype
+        timed.tokens_per_second, costs.flops_per_token, runtime.as_dict()["device_name"], runtime.dtype
     )
     if reason is not None:
         logger.info("no train/mfu: %s", reason)

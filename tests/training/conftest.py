@@ -11,12 +11,16 @@ import pytest
 from src.config import Config
 from src.record import read_rows
 from src.settings import compose
+from src.training.device import Runtime, choose_runtime
 from src.training.events import Event, Sink
-from src.training.run import Result, plan_run, run
+from src.training.plan import Plan, Result, plan_run
+from src.training.run import run
 from src.training.sinks.jsonl import JsonlSink
 from src.training.stop import StopFlag
 
-TEXT = "".join(f"line {n}: the heads attend, the keys are shared, and {n * 7919 % 1000} is a number.\n" for n in range(120))
+TEXT = "".join(
+    f"line {n}: the heads attend, the keys are shared, and {n * 7919 % 1000} is a number.\n" for n in range(120)
+)
 TINY = (
     "data=text_file",
     "logger=disabled",
@@ -56,7 +60,9 @@ class Recorder:
 def tiny(tmp_path: Path) -> Tiny:
     """A complete configuration of a run of a second, in tmp_path; overrides as on the command line."""
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
-    return lambda *overrides: compose([*TINY, f"data.path={tmp_path}/text.txt", f"runs_dir={tmp_path}/runs", *overrides])
+    return lambda *overrides: compose(
+        [*TINY, f"data.path={tmp_path}/text.txt", f"runs_dir={tmp_path}/runs", *overrides]
+    )
 
 
 @pytest.fixture
@@ -67,7 +73,7 @@ def run_it(tmp_path: Path) -> RunIt:
         def open_sinks(config: Config, folder: Path, segment: int) -> Sequence[Sink]:
             return [JsonlSink(folder, segment), *sinks]
 
-        return run(plan_run(config, tmp_path), tmp_path, open_sinks, stop or StopFlag())
+        return run(plan_run(config, tmp_path), open_sinks, stop or StopFlag())
 
     return go
 
@@ -91,3 +97,7 @@ def logged(folder: Path) -> dict[int, dict[str, float]]:
             if name not in ("step", "segment", "time", "train/tokens_per_second")
         }
     return rows
+
+
+def runtime_of(plan: Plan) -> Runtime:
+    return choose_runtime(plan.config, plan.geometry, plan.corpus.vocabulary.size)

@@ -22,7 +22,8 @@ def test_a_run_checkpoint_loads_with_the_safe_default(tiny: Tiny, run_it: RunIt)
     content = torch.load(folder / "checkpoint.pt")  # weights_only is torch's default
     assert content["state"]["step"] == 12
     loaded = load_run(folder)
-    assert loaded.step == 12 and not loaded.model.training
+    assert loaded.step == 12
+    assert not loaded.model.training
     assert loaded.vocabulary.decode(loaded.vocabulary.encode("heads")) == "heads"
 
 
@@ -47,7 +48,8 @@ def test_a_save_that_fails_keeps_the_last_good_checkpoint(tmp_path: Path, monkey
     with pytest.raises(OSError, match="No space"):
         save_checkpoint(tmp_path, {"value": 2})
     content = load_checkpoint(tmp_path)
-    assert content is not None and content["value"] == 1
+    assert content is not None
+    assert content["value"] == 1
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.pt"]
 
 
@@ -69,7 +71,8 @@ def test_kills_at_random_moments_of_saving_leave_a_loadable_checkpoint(tmp_path:
         child.kill()
         child.wait()
         content = load_checkpoint(folder)
-        assert content is not None and len(set(content["value"].tolist())) == 1
+        assert content is not None
+        assert len(set(content["value"].tolist())) == 1
     claim(tmp_path, "run", "auto").release()
     assert not list(folder.glob("*.tmp")), "what a killed save left is removed at the next start"
 

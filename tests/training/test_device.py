@@ -10,25 +10,27 @@ import torch
 
 from src.errors import ConfigError
 from src.training import build, device
-from src.training.run import plan_run
-from tests.training.conftest import RunIt, Tiny
+from src.training.plan import plan_run
+from tests.training.conftest import RunIt, Tiny, runtime_of
 
 
 def runtime(tiny: Tiny, tmp_path: Path, *overrides: str) -> device.Runtime:
-    return plan_run(tiny(*overrides), tmp_path).runtime
+    return runtime_of(plan_run(tiny(*overrides), tmp_path))
 
 
 def test_on_a_cpu_auto_means_float32_eager_and_the_whole_batch(tiny: Tiny, tmp_path: Path) -> None:
     chosen = runtime(tiny, tmp_path, "device=cpu")
     assert (chosen.dtype, chosen.uses_autocast, chosen.uses_scaler, chosen.compile) == ("float32", False, False, False)
-    assert chosen.micro_batch_size == 4 and chosen.fused_optimizer
+    assert chosen.micro_batch_size == 4
+    assert chosen.fused_optimizer
     assert any("compile" in note for note in chosen.notes)
 
 
 def test_bfloat16_runs_on_a_cpu_and_the_record_and_the_cache_say_so(tiny: Tiny, run_it: RunIt) -> None:
     record = run_it(tiny("device=cpu", "training.dtype=bfloat16")).record
     assert record.status == "finished"
-    assert record.environment["dtype"] == "bfloat16" and record.environment["autocast"] is True
+    assert record.environment["dtype"] == "bfloat16"
+    assert record.environment["autocast"] is True
     assert record.summary["cache/bytes"] == 2 * 2 * 4 * 2 * 16 * 2
 
 
@@ -43,7 +45,8 @@ def test_without_a_compiler_training_falls_back_or_refuses_early(
             runtime(tiny, tmp_path, "training.compile=required")
         return
     chosen = runtime(tiny, tmp_path, "training.compile=true")
-    assert not chosen.compile and any("no C++ compiler" in note for note in chosen.notes)
+    assert not chosen.compile
+    assert any("no C++ compiler" in note for note in chosen.notes)
 
 
 def test_a_compilation_that_fails_is_taken_back_and_recorded(
@@ -57,7 +60,8 @@ def test_a_compilation_that_fails_is_taken_back_and_recorded(
 
     monkeypatch.setattr(build.GPT, "compile", compile_badly)
     record = run_it(tiny("training.compile=true")).record
-    assert record.status == "finished" and record.environment["compile"] is False
+    assert record.status == "finished"
+    assert record.environment["compile"] is False
     assert any("the compiler broke" in note for note in record.environment["notes"])
 
 
@@ -80,7 +84,8 @@ def test_checkpoints_do_not_depend_on_compilation(tiny: Tiny, run_it: RunIt, mon
     plain = run_it(tiny("training.max_steps=4"))
     assert compiled.record.environment["compile"] is True
     ours, theirs = (load_checkpoint(r.folder) for r in (compiled, plain))
-    assert ours is not None and theirs is not None
+    assert ours is not None
+    assert theirs is not None
     assert ours["model"].keys() == theirs["model"].keys()
     for name, tensor in ours["model"].items():
         torch.testing.assert_close(tensor, theirs["model"][name])

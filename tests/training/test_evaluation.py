@@ -13,14 +13,14 @@ from src.data.batches import EvaluationWindows
 from src.model.gpt import GPT
 from src.training.build import build
 from src.training.evaluation import Evaluation, evaluate
-from src.training.run import Plan, plan_run
+from src.training.plan import Plan, plan_run
 from src.training.stop import StopFlag
-from tests.training.conftest import Tiny
+from tests.training.conftest import Tiny, runtime_of
 
 
 def evaluated(plan: Plan, model: GPT, batch_size: int) -> Evaluation:
     windows = EvaluationWindows(plan.corpus.val_tokens, plan.config.context_length, batch_size, None, False)
-    steps = evaluate(model, windows, plan.runtime, StopFlag())
+    steps = evaluate(model, windows, runtime_of(plan), StopFlag())
     while True:
         try:
             next(steps)
@@ -29,7 +29,7 @@ def evaluated(plan: Plan, model: GPT, batch_size: int) -> Evaluation:
 
 
 def model_of(plan: Plan) -> GPT:
-    return build(plan.config, plan.geometry, plan.corpus, plan.runtime, time.perf_counter).model
+    return build(plan.config, plan.geometry, plan.corpus, runtime_of(plan), time.perf_counter).model
 
 
 def test_every_token_counts_once_and_the_batch_size_does_not_matter(tiny: Tiny, tmp_path: Path) -> None:

@@ -11,20 +11,23 @@ import torch
 
 from src.training.build import Parts, build
 from src.training.optimiser import global_stream, learning_rate, make_optimiser
-from src.training.run import plan_run
-from tests.training.conftest import Tiny
+from src.training.plan import plan_run
+from tests.training.conftest import Tiny, runtime_of
 
 
 def parts_of(tiny: Tiny, tmp_path: Path, *overrides: str, micro_batch_size: int | None = None) -> Parts:
     plan = plan_run(tiny(*overrides), tmp_path)
-    runtime = plan.runtime if micro_batch_size is None else replace(plan.runtime, micro_batch_size=micro_batch_size)
+    runtime = runtime_of(plan)
+    if micro_batch_size is not None:
+        runtime = replace(runtime, micro_batch_size=micro_batch_size)
     return build(plan.config, plan.geometry, plan.corpus, runtime, time.perf_counter)
 
 
 def test_the_rate_warms_up_falls_as_a_cosine_and_ends_at_its_ratio(tiny: Tiny) -> None:
     training = tiny("training.learning_rate=0.01", "training.warmup_steps=9").training
     rates = [learning_rate(step, 109, training) for step in range(109)]
-    assert rates[0] == pytest.approx(0.001) and rates[8] == pytest.approx(0.009)
+    assert rates[0] == pytest.approx(0.001)
+    assert rates[8] == pytest.approx(0.009)
     assert max(rates) == rates[9] == pytest.approx(0.01)
     assert rates[59] == pytest.approx(0.0055)
     assert learning_rate(109, 109, training) == pytest.approx(0.001)
@@ -34,8 +37,10 @@ def test_the_rate_warms_up_falls_as_a_cosine_and_ends_at_its_ratio(tiny: Tiny) -
 def test_weight_decay_falls_on_matrices_and_spares_biases_and_norms(tiny: Tiny, tmp_path: Path) -> None:
     parts = parts_of(tiny, tmp_path, "model.bias=true")
     decayed, spared = make_optimiser(parts.model, tiny().training, fused=False).param_groups
-    assert decayed["weight_decay"] == 0.1 and all(p.dim() >= 2 for p in decayed["params"])
-    assert spared["weight_decay"] == 0.0 and all(p.dim() == 1 for p in spared["params"])
+    assert decayed["weight_decay"] == 0.1
+    assert all(p.dim() >= 2 for p in decayed["params"])
+    assert spared["weight_decay"] == 0.0
+    assert all(p.dim() == 1 for p in spared["params"])
     counted = len(decayed["params"]) + len(spared["params"])
     assert counted == len(list(parts.model.parameters()))
 
@@ -58,10 +63,13 @@ def test_the_gradient_is_clipped_and_its_norm_before_clipping_is_told(tiny: Tiny
     seen = []
     parts = parts_of(tiny, tmp_path, "training.grad_clip=0.01")
     parts.trainer.optimiser.register_step_pre_hook(
-        lambda *_: seen.append(torch.stack([p.grad.norm() for p in parts.model.parameters() if p.grad is not None]).norm())
+        lambda *_: seen.append(
+            torch.stack([p.grad.norm() for p in parts.model.parameters() if p.grad is not None]).norm()
+        )
     )
     _, norm = parts.trainer.step(0, *parts.batches.batch(0), 0.001)
-    assert norm > 0.1 and seen[0] == pytest.approx(0.01, rel=1e-3)
+    assert norm > 0.1
+    assert seen[0] == pytest.approx(0.01, rel=1e-3)
 
 
 def test_dropout_is_a_stream_of_seed_and_step_and_leaks_nothing(tiny: Tiny, tmp_path: Path) -> None:
@@ -75,13 +83,13 @@ def test_dropout_is_a_stream_of_seed_and_step_and_leaks_nothing(tiny: Tiny, tmp_
                 parameter.fill_(0.1).add_(torch.arange(parameter.numel()).view(parameter.shape) % 7 / 50)
         parts.model.train()
         losses.append(parts.trainer.step(step, *batch, 0.0)[0].item())
-    assert losses[0] == losses[1] and len(set(losses)) == 3
+    assert losses[0] == losses[1]
+    assert len(set(losses)) == 3
     assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_a_global_stream_is_put_back_after_an_error() -> None:
     before = torch.random.get_rng_state()
     with pytest.raises(KeyError), global_stream(torch.device("cpu"), 5):
-        torch.rand(3)
-        raise KeyError
+        raise KeyError(torch.rand(3))
     assert torch.equal(before, torch.random.get_rng_state())

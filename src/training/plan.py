@@ -1,0 +1,56 @@
+"""What a run is, before anything is made: enough to name it, to find it and to refuse it. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from src.config import Config
+from src.data.corpora import Corpus, check_lengths, load_corpus
+from src.geometry import Geometry
+from src.record import RECORD, Record
+from src.training.folder import run_id
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A configuration with its integers, its corpus, its name and the folder of its group."""
+
+    config: Config
+    geometry: Geometry
+    corpus: Corpus
+    run_id: str
+    parent: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.parent / self.run_id
+
+    def finished_record(self) -> Record | None:
+        """The record of this run where it is finished and may count as done; null otherwise."""
+        if self.config.resume == "never" or not (self.folder / RECORD).exists():
+            return None
+        record = Record.read(self.folder)
+        return record if record.status == "finished" else None
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run stands when its command ends. `was_done` says that it had been finished before."""
+
+    record: Record
+    folder: Path
+    was_done: bool = False
+    error: BaseException | None = None
+
+
+def plan_run(config: Config, launch_dir: Path) -> Plan:
+    """The plan of one run; relative paths start at `launch_dir`.
+
+    Raises UserError for settings, texts and lengths that do not fit together.
+    """
+    geometry = Geometry.of(config)
+    corpus = load_corpus(config.data, launch_dir)
+    check_lengths(corpus, config.context_length)
+    parent = launch_dir / config.runs_dir / config.group
+    return Plan(config, geometry, corpus, run_id(config, geometry, corpus.hash), parent)
