@@ -37,7 +37,7 @@ class GroupedAttention(nn.Module):
         cache: KVCache | None = None,
         *,
         memory: Float[Tensor, "B S E"] | None = None,
-        mask: Bool[Tensor, "#B #H T S"] | None = None,
+        mask: Bool[Tensor, "#B #H #T S"] | None = None,
         is_causal: bool = True,
     ) -> Float[Tensor, "B T E"]:
         """Self-attention, causal unless asked; with a cache, x are the positions after those it holds.
@@ -66,7 +66,7 @@ class GroupedAttention(nn.Module):
         x: Float[Tensor, "B T E"],
         *,
         memory: Float[Tensor, "B S E"] | None = None,
-        mask: Bool[Tensor, "#B #H T S"] | None = None,
+        mask: Bool[Tensor, "#B #H #T S"] | None = None,
         is_causal: bool = True,
     ) -> Inside:
         """The same computation written out, without dropout, and everything on its way."""

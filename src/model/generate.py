@@ -1,6 +1,6 @@
 """Continuing a prompt, token by token, with the cache."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import torch
 from jaxtyping import Float, Int
@@ -19,7 +19,7 @@ def generate(
     top_k: int | None,
     generator: torch.Generator,
     cache_dtype: torch.dtype | None = None,
-) -> Iterator[Int[Tensor, " B"]]:
+) -> Generator[Int[Tensor, " B"], None, None]:
     """Yields `tokens` next tokens of every sequence, one step at a time.
 
     temperature 0 takes the likeliest token. Past the context length the model sees the last half of the

@@ -27,7 +27,7 @@ def attend(
     *,
     scale: float,
     is_causal: bool = True,
-    mask: Bool[Tensor, "#B #H T S"] | None = None,
+    mask: Bool[Tensor, "#B #H #T S"] | None = None,
     dropout: float = 0.0,
     kernel: str = "auto",
 ) -> Float[Tensor, "B H T Dv"]:
@@ -70,7 +70,7 @@ def attention_weights(
     q: Float[Tensor, "B H T D"],
     k: Float[Tensor, "B K S D"],
     scale: float,
-    mask: Bool[Tensor, "#B #H T S"] | None,
+    mask: Bool[Tensor, "#B #H #T S"] | None,
 ) -> tuple[Float[Tensor, "B H T S"], Float[Tensor, "B H T S"]]:
     """Scores before the mask, and the weights after mask and softmax; for the written-out kernel and for readers."""
     scores = q @ repeat_heads(k, q.shape[1]).transpose(-2, -1) * scale
@@ -78,8 +78,8 @@ def attention_weights(
 
 
 def visible(
-    mask: Bool[Tensor, "#B #H T S"] | None, is_causal: bool, new: int, cached: int, device: torch.device
-) -> Bool[Tensor, "#B #H T S"] | None:
+    mask: Bool[Tensor, "#B #H #T S"] | None, is_causal: bool, new: int, cached: int, device: torch.device
+) -> Bool[Tensor, "#B #H #T S"] | None:
     """What each new position may see: the mask and, where asked, causality."""
     if not is_causal:
         return mask

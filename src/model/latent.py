@@ -61,7 +61,7 @@ class LatentAttention(nn.Module):
         cache: LatentCache | None = None,
         *,
         memory: Float[Tensor, "B S E"] | None = None,
-        mask: Bool[Tensor, "#B #H T S"] | None = None,
+        mask: Bool[Tensor, "#B #H #T S"] | None = None,
         is_causal: bool = True,
     ) -> Float[Tensor, "B T E"]:
         """As `GroupedAttention.forward`; a few new positions on a cache meet it in the absorbed form."""
@@ -76,7 +76,7 @@ class LatentAttention(nn.Module):
         x: Float[Tensor, "B T E"],
         *,
         memory: Float[Tensor, "B S E"] | None = None,
-        mask: Bool[Tensor, "#B #H T S"] | None = None,
+        mask: Bool[Tensor, "#B #H #T S"] | None = None,
         is_causal: bool = True,
     ) -> Inside:
         """The plain form written out, without dropout, and everything on its way."""

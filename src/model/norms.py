@@ -1,6 +1,7 @@
 """Norms of the residual stream and of the latent."""
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from src.geometry import Geometry
 
@@ -17,6 +18,13 @@ def make_norm(geometry: Geometry) -> nn.Module:
     return nn.Identity()
 
 
+class LatentNorm(nn.RMSNorm):
+    """RMSNorm in the dtype of its weight, whatever autocast makes of the latent before it."""
+
+    def forward(self, x: Float[Tensor, "*any R"]) -> Float[Tensor, "*any R"]:
+        return super().forward(x.to(self.weight.dtype)).to(x.dtype)
+
+
 def make_latent_norm(geometry: Geometry) -> nn.Module:
     """The norm of the latent: by its root mean square whatever the stream has, none in a model without norms."""
-    return nn.Identity() if geometry.norm == "none" else nn.RMSNorm(geometry.latent_dim, eps=EPSILON)
+    return nn.Identity() if geometry.norm == "none" else LatentNorm(geometry.latent_dim, eps=EPSILON)
