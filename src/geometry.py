@@ -123,9 +123,7 @@ def check_sharing(heads: int, kv_heads: int, prefix: str = "") -> None:
     """Raises ConfigError where the kv-heads cannot be shared out evenly; `prefix` names whose they are."""
     if heads % kv_heads:
         options = ", ".join(map(str, divisors(heads)))
-        raise ConfigError(
-            f"{prefix}kv_heads={kv_heads} does not divide {prefix}heads={heads}; choose one of {options}"
-        )
+        raise ConfigError(f"{prefix}kv_heads={kv_heads} does not divide {prefix}heads={heads}; choose one of {options}")
 
 
 def reference_head_dim(d_model: int, reference_heads: int) -> int:

@@ -248,8 +248,10 @@ def test_equal_params_holds_the_total_with_any_vocabulary() -> None:
 @pytest.mark.parametrize("regime", ["equal_params", "equal_cost"])
 def test_each_way_out_that_an_error_names_is_one_and_the_widest(regime: str) -> None:
     named = 0
-    for heads, kv_heads in ((13, None), (16, None), (16, 8), (15, 5)):
+    for heads, kv_heads in (*((heads, None) for heads in (10, 11, 12, 13, 16)), (16, 8), (15, 5)):
         config = arm(heads=heads, kv_heads=kv_heads, regime=regime, ffn_ratio=3.0)
+        if is_met(config):
+            continue
         with pytest.raises(ConfigError) as caught:
             Geometry.of(config)
         for setting, value in re.findall(r"(heads|head_dim|kv_heads)=(\d+) or", str(caught.value)):
@@ -257,7 +259,7 @@ def test_each_way_out_that_an_error_names_is_one_and_the_widest(regime: str) -> 
             assert is_met(config.model_copy(update={setting: int(value)}))
             wider = range(int(value) + 1, getattr(Geometry.of(reference_kind(config)), setting))
             assert not any(is_met(config.model_copy(update={setting: n})) for n in wider)
-    assert named >= 8
+    assert named >= 12
 
 
 def reference_kind(config: Config) -> Config:
@@ -272,6 +274,14 @@ def test_equal_cache_names_the_nearest_width_and_the_kv_heads_that_meet_it() -> 
     assert told in str(caught.value)
     assert "head_dim=42.6667" in str(caught.value)
     assert "nearest is head_dim=43 with 2 x 129; kv_heads that meet it: 1, 2" in str(caught.value)
+
+
+def test_equal_cache_with_rotary_positions_looks_for_even_widths_only() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Geometry.of(arm("mini", heads=16, positions="rotary", regime="equal_cache"))
+    told = "head_dim=15, and head_dim must be even (rotary positions); nearest is head_dim=16 with 2 x 256"
+    assert told in str(caught.value)
+    assert str(caught.value).endswith("kv_heads that meet it: 1, 2, 4, 8")
 
 
 def test_equal_cache_of_mqa_is_paid_with_wider_heads_and_of_mla_with_its_latent() -> None:
