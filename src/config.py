@@ -128,7 +128,7 @@ class Config(Section):
     latent_dim: Positive | None
     rope_dim: Count | None
     context_length: Positive
-    regime: Regime
+    regime: Regime | None
     attention_kernel: Kernel
     model: ModelConfig
     data: DataConfig

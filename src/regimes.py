@@ -7,6 +7,10 @@
     equal_cache     numbers cached a token, exactly                               head_dim; latent_dim (latent)
     equal_cost      numbers read to decode one token at context_length, 0.1%      ffn_width
 
+A regime that nobody named (null) is fixed_width, or fixed_head_dim where `head_dim` is given; with fixed_width, a
+`head_dim` that makes attention wider or narrower than the model is refused, because the run would bear a label
+that it does not keep.
+
 The reference (`Geometry.reference`) is grouped attention in the same model: `reference_heads` heads side by side
 as wide as the model, `reference_kv_heads` keys and values (null: as many as heads), the feed-forward of
 `model.ffn_ratio`. The last three regimes keep the width of its heads unless `head_dim` says otherwise.
@@ -43,12 +47,18 @@ FEED_FORWARD_SOLVES: dict[str, Callable[[Geometry], int]] = {
 """What the feed-forward's width is solved to hold, by regime; linear in that width."""
 
 
+def regime_of(config: Config) -> str:
+    """The regime that a configuration lives in, where it names one and where it does not."""
+    return config.regime or ("fixed_width" if config.head_dim is None else "fixed_head_dim")
+
+
 def solve(config: Config) -> Geometry:
     """The final integers of a configuration.
 
     Raises ConfigError where heads and widths do not fit together, where a setting contradicts the regime, and
     where the regime cannot be met; the message says what can be.
     """
+    config = config.model_copy(update={"regime": regime_of(config)})
     model = config.model
     kv_heads = config.heads if config.kv_heads is None else config.kv_heads
     check_sharing(config.heads, kv_heads)
@@ -72,12 +82,12 @@ def solve(config: Config) -> Geometry:
         residual=model.residual,
         bias=model.bias,
         tied_embeddings=model.tied_embeddings,
-        regime=config.regime,
+        regime=regime_of(config),
         reference_heads=config.reference_heads,
         reference_kv_heads=_reference_kv_heads(config),
         reference_ffn_width=ffn_width,
     )
-    if config.regime in FEED_FORWARD_SOLVES:
+    if draft.regime in FEED_FORWARD_SOLVES:
         return _solve_feed_forward(draft, is_mha=config.kv_heads is None)
     return draft
 

@@ -128,6 +128,11 @@ def test_the_table_shows_values_ratios_matches_and_refusals() -> None:
     assert any(line.startswith("refused: heads=16 of head_dim=32 cannot meet") for line in lines)
 
 
+def test_rows_of_one_regime_stand_together_however_they_were_asked() -> None:
+    assert shown("heads=2,4", "regime=equal_cost,equal_params").count("regime=equal_cost") == 1
+    assert "regime=fixed_head_dim holds head dim" in shown("heads=3", "head_dim=50")
+
+
 def test_shared_kv_heads_in_the_reference_are_named() -> None:
     assert "reference: MQA, heads=4, kv_heads=1" in shown("heads=4", "reference_kv_heads=1", width=160)
     assert "reference: GQA, heads=4, kv_heads=2" in shown("heads=4", "reference_kv_heads=2", width=160)

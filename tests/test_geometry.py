@@ -84,6 +84,13 @@ def test_the_reference_of_a_fixed_head_width_has_that_width(config: Compose) -> 
     assert (reference.heads, reference.head_dim) == (4, 50)
 
 
+def test_an_unnamed_regime_is_fixed_width_or_that_of_the_given_head_width(config: Compose) -> None:
+    assert Geometry.of(config("heads=2")).regime == "fixed_width"
+    g = Geometry.of(config("heads=3", "head_dim=50"))
+    assert (g.regime, g.head_dim, g.attention_width) == ("fixed_head_dim", 50, 150)
+    assert Geometry.of(config("heads=2", "head_dim=50", "regime=equal_params")).regime == "equal_params"
+
+
 def test_a_model_without_a_reference_can_still_be_had_at_fixed_width(config: Compose) -> None:
     g = Geometry.of(config("heads=3", "model.d_model=6"))
     assert g.head_dim == 2

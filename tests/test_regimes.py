@@ -312,7 +312,7 @@ def test_a_setting_that_contradicts_its_regime_is_refused(changes: dict[str, Any
 
 
 def test_a_setting_that_agrees_with_its_regime_may_be_written_out() -> None:
-    assert Geometry.of(arm(head_dim=32)).head_dim == 32
+    assert Geometry.of(arm(regime="fixed_width", head_dim=32)).head_dim == 32
     assert Geometry.of(arm(regime="equal_cache", head_dim=32)).head_dim == 32
     assert Geometry.of(arm(regime="equal_cache", attention="latent", latent_dim=256)).latent_dim == 256
     assert Geometry.of(arm(regime="equal_params", ffn_ratio=0.0)).ffn_width == 0

@@ -10,7 +10,7 @@ from src.config import Config
 from src.costs import Costs
 from src.errors import ConfigError
 from src.geometry import Geometry
-from src.regimes import is_held
+from src.regimes import is_held, regime_of
 
 COMPARED = (
     "parameters",
@@ -105,7 +105,7 @@ def _row(config: Config, vocabulary_size: int) -> Row | Refused:
 def _asked(config: Config) -> dict[str, Any]:
     return {
         "model": config.model.name,
-        "regime": config.regime,
+        "regime": regime_of(config),
         "attention": config.attention,
         "context_length": config.context_length,
         "heads": config.heads,

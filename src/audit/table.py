@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -11,7 +10,7 @@ from rich.text import Text
 
 from src.audit.rows import COMPARED, HELD, Refused, Row, dtype_of
 from src.geometry import Geometry
-from src.regimes import TOLERANCE
+from src.regimes import TOLERANCE, regime_of
 
 _HEADERS = {
     "kv_heads": "kv\nheads",
@@ -34,8 +33,10 @@ _WIDE = 150  # columns of a terminal that hold value and ratio side by side
 
 def tables(rows: Sequence[Row | Refused], vocabulary_size: int, width: int) -> Iterator[RenderableType]:
     """What to print, in the order of the rows."""
-    for _, together in groupby(rows, key=_label):
-        group = list(together)
+    groups: dict[tuple[str | int, ...], list[Row | Refused]] = {}
+    for row in rows:
+        groups.setdefault(_label(row), []).append(row)
+    for group in groups.values():
         met = [row for row in group if isinstance(row, Row)]
         refused = [row for row in group if isinstance(row, Refused)]
         parts: list[RenderableType] = [_title(group[0])]
@@ -47,14 +48,15 @@ def tables(rows: Sequence[Row | Refused], vocabulary_size: int, width: int) -> I
 
 def _label(row: Row | Refused) -> tuple[str | int, ...]:
     config = row.config
-    return config.regime, config.model.name, config.attention, config.context_length
+    return regime_of(config), config.model.name, config.attention, config.context_length
 
 
 def _title(row: Row | Refused) -> Text:
     config = row.config
-    held = HELD[config.regime].replace("_", " ")
+    regime = regime_of(config)
+    held = HELD[regime].replace("_", " ")
     return Text.assemble(
-        (f"regime={config.regime}", "bold"),
+        (f"regime={regime}", "bold"),
         f" holds {held}  model={config.model.name} attention={config.attention} context_length={config.context_length}",
     )
 
