@@ -1,0 +1,160 @@
+"""One number an arm and a seed, and the account of every run: sum of used and left out = planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.findings import AnalysisError, Finding, caution, some
+from analysis.runs import FINISHED
+
+ABSENT = "absent"
+NO_NUMBER = "no number"
+_OUTCOMES = ("diverged", NO_NUMBER)
+"""Endings that depend on the result itself: leaving such runs out makes their arm look better than it is."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Every planned cell (an arm with a seed) is used or left out by name.
+
+    `left_out`: run_id, arm, seed, status, reason. `repeats`: run_id, arm, seed of runs beyond one a cell.
+    """
+
+    factor: str
+    planned: int
+    used: int
+    left_out: pd.DataFrame
+    repeats: pd.DataFrame
+    unplaced: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """'8 of 12 planned runs are counted; left out: heads=16 seed 2 (diverged), ...'"""
+        text = f"{self.used} of {self.planned} planned runs are counted"
+        if len(self.left_out):
+            text += f"; left out: {some(self.names, shown=40)}"
+        if len(self.repeats):
+            text += (
+                f"; {len(self.repeats)} repeated runs are not counted (of several finished runs of one cell the "
+                f"first counts): {some([str(run) for run in self.repeats['run_id']], shown=12)}"
+            )
+        if self.unplaced:
+            text += f"; without a {self.factor} or a seed, so in no cell: {some(list(self.unplaced), shown=12)}"
+        return text
+
+    @property
+    def names(self) -> list[str]:
+        """'heads=16 seed 2 (diverged)' for each cell left out."""
+        return [
+            f"{self.factor}={row.arm} seed {row.seed} ({row.reason})" for row in self.left_out.itertuples(index=False)
+        ]
+
+    def outcomes(self, arm: Any) -> list[str]:
+        """The cells of one arm whose absence depends on the result: diverged, or finished without a number."""
+        rows = self.left_out[(self.left_out["arm"] == arm) & self.left_out["status"].isin(_OUTCOMES)]
+        return [f"{self.factor}={row.arm} seed {row.seed} ({row.reason})" for row in rows.itertuples(index=False)]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """`values`: seeds by arms, NaN where a cell is left out. `runs`: the rows that were used."""
+
+    factor: str
+    metric: str
+    values: pd.DataFrame
+    runs: pd.DataFrame
+    coverage: Coverage
+
+    @property
+    def arms(self) -> list[Any]:
+        return list(self.values.columns)
+
+    def with_values(self, by_run: Mapping[str, float], metric: str) -> Cells:
+        """The same runs with another number each, such as the metric at a common step."""
+        runs = self.runs.assign(**{self.metric: self.runs["run_id"].map(dict(by_run)).astype(float)})
+        return Cells(self.factor, metric, _pivot(runs, self.factor, self.metric), runs, self.coverage)
+
+
+def cells(runs: pd.DataFrame, factor: str, metric: str, planned: bool = False) -> Cells:
+    """The cells of one group of comparable runs.
+
+    Of several finished runs of a cell the first counts (by started_at, then run_id), so that nobody can
+    repeat a run until it is good. `planned`: the table holds every planned run; without it the plan is
+    taken to be every arm with every seed. Raises AnalysisError where no run can be used.
+    """
+    order = [name for name in ("started_at", "run_id") if name in runs]
+    placed = runs[runs[factor].notna() & runs["seed"].notna()].sort_values(order, kind="stable")
+    unplaced = tuple(str(run) for run in runs["run_id"][~runs.index.isin(placed.index)])
+    usable = placed[(placed["status"] == FINISHED) & np.isfinite(placed[metric].astype(float))]
+    used = usable.drop_duplicates([factor, "seed"])
+    repeats = usable[~usable.index.isin(used.index)]
+    left_out = _left_out(placed, used, factor, metric, planned)
+    coverage = Coverage(
+        factor=factor,
+        planned=len(used) + len(left_out),
+        used=len(used),
+        left_out=left_out,
+        repeats=repeats[["run_id", factor, "seed"]].rename(columns={factor: "arm"}),
+        unplaced=unplaced,
+    )
+    if used.empty:
+        raise AnalysisError(f"no run has a finite {metric}: {coverage.sentence}; only this coverage can be told")
+    return Cells(factor, metric, _pivot(used, factor, metric), used, coverage)
+
+
+def findings_of(coverage: Coverage) -> list[Finding]:
+    """What a reader must know of the runs that are not there."""
+    found = [] if not len(coverage.left_out) else [caution("coverage", coverage.sentence)]
+    if not found:
+        found = [Finding("coverage", coverage.sentence)]
+    lost = coverage.left_out[coverage.left_out["status"].isin(_OUTCOMES)]
+    if len(lost):
+        arms = some([f"{coverage.factor}={arm}" for arm in dict.fromkeys(lost["arm"])])
+        found.append(
+            caution("outcome", f"runs of {arms} are left out because of their result; what remains looks too good")
+        )
+    return found
+
+
+def _pivot(used: pd.DataFrame, factor: str, metric: str) -> pd.DataFrame:
+    table = used.pivot(index="seed", columns=factor, values=metric).astype(float)
+    table = table.sort_index(axis=0).sort_index(axis=1)
+    table.index = pd.Index([int(seed) for seed in table.index], name="seed")
+    table.columns = pd.Index([_number(arm) for arm in table.columns], name=factor)
+    return table
+
+
+def _number(arm: Any) -> int | float:
+    return int(arm) if float(arm).is_integer() else float(arm)
+
+
+def _left_out(placed: pd.DataFrame, used: pd.DataFrame, factor: str, metric: str, planned: bool) -> pd.DataFrame:
+    taken = set(zip(used[factor], used["seed"], strict=True))
+    rows = {}
+    for row in placed.to_dict("records"):
+        cell = (row[factor], row["seed"])
+        if cell not in taken:
+            status, reason = _ending(row, metric)
+            rows[cell] = (row["run_id"], _number(cell[0]), int(cell[1]), status, reason)  # the latest attempt
+    if not planned:
+        for arm in placed[factor].unique():
+            for seed in placed["seed"].unique():
+                if (arm, seed) not in taken:
+                    rows.setdefault((arm, seed), (None, _number(arm), int(seed), ABSENT, "no record"))
+    table = pd.DataFrame(rows.values(), columns=["run_id", "arm", "seed", "status", "reason"])
+    return table.sort_values(["arm", "seed"], ignore_index=True)
+
+
+def _ending(row: Mapping[Any, Any], metric: str) -> tuple[str, str]:
+    if row["status"] == FINISHED:
+        return NO_NUMBER, f"finished without a finite {metric}: {row[metric]}"
+    status = str(row["status"])
+    words, error = status.replace("_", " "), row.get("error")
+    if isinstance(error, str) and error.strip():
+        return status, f"{words}: {error.strip().splitlines()[-1][:120]}"
+    return status, words

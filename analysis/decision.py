@@ -1,0 +1,91 @@
+"""The rule that turns paired differences into a label. Fixed before any data; its error rates: METHODS.md.
+
+Orientation: a difference is a step from fewer to more heads, and positive means worse.
+
+    HELPS         the difference lies below -margin: more heads are better by more than the margin
+    HURTS         the difference lies above +margin
+    PLATEAU       the 90% interval lies inside (-margin, margin)   (two one-sided tests at 5%)
+    INCONCLUSIVE  none of these, or fewer pairs than MINIMUM_PAIRS
+
+HELPS and HURTS need both of two family-wise tests at alpha: the t test against the margin with Holm's
+adjustment, and the sign-flip test against zero with step-down max-T, which assumes no normal distribution.
+The margin turns the interval into a decision as the region of practical equivalence does in Kruschke 2018.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray as Array
+
+from analysis.inference import (
+    Differences,
+    PerContrast,
+    Signs,
+    beyond_margin_p,
+    family_p,
+    holm,
+    moments,
+    sign_flip_p,
+    t_interval,
+)
+
+HELPS, HURTS, PLATEAU, INCONCLUSIVE = "HELPS", "HURTS", "PLATEAU", "INCONCLUSIVE"
+LABELS = (HELPS, HURTS, PLATEAU, INCONCLUSIVE)
+
+ALPHA = 0.05
+CONFIDENCE = 0.95
+PLATEAU_CONFIDENCE = 0.90
+MINIMUM_PAIRS = 6
+"""Fewest pairs whose sign flips can reach p <= 0.05 (2/64); also the fewest whose coverage was measured."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One number or label a contrast; shapes [*studies m]."""
+
+    pairs: PerContrast
+    mean: PerContrast
+    sd: PerContrast
+    low: PerContrast
+    high: PerContrast
+    low_90: PerContrast
+    high_90: PerContrast
+    p: PerContrast
+    p_holm: PerContrast
+    p_family: PerContrast
+    p_beyond: PerContrast
+    label: Array
+
+    @property
+    def differs(self) -> Bool[Array, "*studies m"]:
+        """A difference from zero is shown, of whatever size."""
+        return (self.p_family <= ALPHA) & ((self.low > 0) | (self.high < 0)) & (self.pairs >= MINIMUM_PAIRS)
+
+
+def decide(
+    differences: Differences, margin: Float[Array, "*studies"] | float, signs: Signs, alpha: float = ALPHA
+) -> Decision:
+    """Judges every contrast of every study; `differences` positive where more heads are worse."""
+    pairs, mean, sd = moments(differences)
+    low, high = t_interval(differences, CONFIDENCE)
+    low_90, high_90 = t_interval(differences, PLATEAU_CONFIDENCE)
+    p = sign_flip_p(differences, signs)
+    p_family = family_p(differences, signs)
+    p_beyond = holm(beyond_margin_p(differences, margin))
+    limit = np.asarray(margin)[..., None]
+    enough = pairs >= MINIMUM_PAIRS
+    beyond = enough & (p_beyond <= alpha) & (p_family <= alpha)
+    inside = enough & (low_90 > -limit) & (high_90 < limit)
+    label = np.select([beyond & (mean < 0), beyond & (mean > 0), inside], [HELPS, HURTS, PLATEAU], INCONCLUSIVE)
+    return Decision(pairs, mean, sd, low, high, low_90, high_90, p, holm(p), p_family, p_beyond, label)
+
+
+def pooled_sd(values: Float[Array, "*studies n k"]) -> Float[Array, "*studies"]:
+    """Standard deviation between seeds within an arm, pooled over arms by their degrees of freedom."""
+    counts, _, sd = moments(values)
+    freedom = np.where(counts > 1, counts - 1, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.sqrt((freedom * np.nan_to_num(sd) ** 2).sum(axis=-1) / freedom.sum(axis=-1))
