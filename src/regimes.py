@@ -13,7 +13,8 @@ that it does not keep.
 
 The reference (`Geometry.reference`) is grouped attention in the same model: `reference_heads` heads side by side
 as wide as the model, `reference_kv_heads` keys and values (null: as many as heads), the feed-forward of
-`model.ffn_ratio`. The last three regimes keep the width of its heads unless `head_dim` says otherwise.
+`model.ffn_ratio`. Where the width of a head is not solved for, the last three regimes take the reference's, or the
+given `head_dim`.
 
 Parameters are counted without token and position tables and without the output matrix: those are the same on
 both sides, so what holds within 0.1% here holds for the total with any vocabulary. Widening the feed-forward to
@@ -21,7 +22,7 @@ pay for shared keys and values follows Shazeer 2019, section 4.
 
 The cost of decoding is what one step must read for one sequence: every weight of the blocks once and the cache
 of `context_length` tokens, in numbers, both being of one dtype. Bytes and not FLOPs, because a decoding step
-does about two FLOPs for each number it reads, far below what any processor needs to be kept busy, so its time is
+does a few FLOPs for each number it reads, far below what any processor needs to be kept busy, so its time is
 reading time (Shazeer 2019, section 2.4; Pope et al. 2022, section 2); and because sharing kv-heads saves bytes
 but no FLOPs, so that a cost in FLOPs would not see the factor under study.
 """
