@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
 from src.geometry import Geometry
 from src.model.gpt import GPT, make_attention
@@ -77,6 +78,18 @@ def tokens() -> Callable[..., Tensor]:
 
     def of(*shape: int, seed: int = 0) -> Tensor:
         return torch.randint(VOCABULARY, shape, generator=torch.Generator().manual_seed(seed))
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def largest_allocation() -> Callable[[Callable[[], object]], int]:
+    """Bytes of the largest piece of memory that any operation within a call asked for."""
+
+    def of(call: Callable[[], object]) -> int:
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+            call()
+        return max(event.self_cpu_memory_usage for event in profiler.events() or [])
 
     return of
 
