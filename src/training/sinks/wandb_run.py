@@ -11,22 +11,17 @@ import hashlib
 import html
 import json
 import os
-import queue
 import re
 import shutil
-import ssl
-import threading
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from glob import escape
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from src.metrics import METRICS
 from src.record import METRICS as METRICS_FILE
 from src.record import SAMPLE, Record, decode, write_atomically
+from src.training.sinks.wandb_server import silence
 
 PATIENCE_S = 3.0
 """Seconds in which a server must answer at all, or half of logger.timeout_s; else the run is mirrored offline."""
@@ -47,7 +42,7 @@ class WandbRun:
         self._folder, self._run = folder, run
         self._offset = 0
         # What a resumed run's server already holds; lower steps would be dropped there, with a warning each.
-        self._next_step = run.step if run.resumed else 0
+        self._next_step = run.starting_step if run.resumed else 0
         self._time: dict[str, float] = {}
         self.outcome: dict[str, Any] = {
             "state": mode,
@@ -235,32 +230,3 @@ def _init(mode: str, arguments: Mapping[str, Any]) -> Any:
 
 def _directories(folder: Path, run_id: str) -> set[Path]:
     return set((folder / "wandb").glob(f"*run-*-{escape(run_id)}*"))
-
-
-def silence(address: str, seconds: float) -> str | None:
-    """Why a W&B server cannot be used, or None where it answers anything at all within `seconds`.
-
-    wandb.init itself takes 13 s and more to give up on a server that accepts a connection and says nothing.
-    """
-    request = urllib.request.Request(
-        f"{address}/graphql", data=b'{"query": "{ __typename }"}', headers={"Content-Type": "application/json"}
-    )
-    answers: queue.Queue[str | None] = queue.Queue()
-
-    def ask() -> None:
-        try:
-            urllib.request.urlopen(request, timeout=seconds).close()
-            answers.put(None)
-        except urllib.error.HTTPError as error:
-            error.close()
-            answers.put(None)
-        except (OSError, HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            # wandb trusts certificates of its own choice; let it judge.
-            answers.put(None if isinstance(reason, ssl.SSLError) else f"{address}: {reason}")
-
-    threading.Thread(target=ask, daemon=True).start()  # looking up a name knows no timeout
-    try:
-        return answers.get(timeout=seconds + 0.5)
-    except queue.Empty:
-        return f"{address} did not answer within {seconds:g} s"

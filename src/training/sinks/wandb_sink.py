@@ -48,7 +48,8 @@ class WandbSink:
         self._logger, self._folder, self._say = logger, folder, say
         self._has_begun = self._has_ended = False
         self._child: MirrorProcess | None = None
-        self.outcome: dict[str, Any] = {"state": None, "reason": None, "later": None}
+        self.outcome: dict[str, Any] = dict.fromkeys(("state", "reason", "later", "id", "url", "directory"))
+        self.outcome["rows"] = 0
         if not _is_installed():
             self._settle({"state": "absent", "reason": "wandb is not installed"})
             return
@@ -137,7 +138,7 @@ class MirrorProcess:
             stderr=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
-            env=_environment(),
+            env=child_environment(),
             start_new_session=True,  # Ctrl-C is for training, which then tells the child how it ended
         )
         assert self._process.stdout is not None
@@ -221,7 +222,7 @@ def _is_installed() -> bool:
     return spec is not None and spec.origin is not None  # a folder wandb/ with run files is no package
 
 
-def _environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     """The user's environment (address, key, proxies), without what would mix this run with another.
 
     logger.mode decides whether anything leaves the machine, not WANDB_MODE; a run id is only taken from a

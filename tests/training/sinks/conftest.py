@@ -126,6 +126,8 @@ class StandInHandler(BaseHTTPRequestHandler):
             self.server.speaking.wait(timeout=60)
         elif self.path == "/graphql":
             self._answer({"data": self._graphql(body["query"], body.get("variables") or {})})
+        elif not self.path.endswith("/file_stream"):
+            self.send_error(404)
         else:
             self._take_file_stream(self.server.runs[self.path.split("/")[-2]], body)
             self._answer({"exitcode": None, "limits": {}})

@@ -138,7 +138,8 @@ def test_offline_runs_of_one_process_are_complete_and_never_mixed(
 def test_a_missing_number_is_not_logged_as_any_number(make_run: MakeRun, logger: MakeLogger) -> None:
     run = make_run()
     play(logger(), run, [10, 20])
-    assert [row.get("val/loss") for row in inspect(run[1])["history"]] == [None, 4.0]
+    history = inspect(run[1])["history"]
+    assert [row.get("val/loss", "absent") for row in history] == ["absent", 4.0]
 
 
 def test_the_last_segment_of_an_offline_run_is_complete_by_itself(make_run: MakeRun, logger: MakeLogger) -> None:
@@ -180,8 +181,10 @@ def test_an_online_run_that_goes_on_has_each_step_once(
     stored = stand_in.runs[outcome["id"]]
     assert (stored.was_preempting, stored.exit_code) == (True, 143)
     keep_rows_until(folder, step=20)
-    again, _ = play(logger(mode="online"), (record, folder), [30, 40], segment=2)
-    assert again["id"] == outcome["id"]
+    elsewhere = replace(record, environment={"device": "cuda"})
+    again, _ = play(logger(mode="online"), (elsewhere, folder), [30, 40], segment=2)
+    assert (again["state"], again["id"]) == ("online", outcome["id"])
+    assert again["rows"] == 1  # the server has the others, and would drop them with a warning each
     assert [row["_step"] for row in stored.history] == [10, 20, 30, 40]
     assert stored.exit_code == 0
 
@@ -271,6 +274,25 @@ def test_training_goes_on_when_the_child_is_killed(make_run: MakeRun, logger: Ma
     assert next_outcome["state"] == "offline"
 
 
+def test_a_child_that_hangs_is_ended_in_time_with_all_that_it_started(make_run: MakeRun, logger: MakeLogger) -> None:
+    record, folder = make_run("hanging child")
+    mirror = WandbSink(logger(timeout_s=1.0), folder, print)
+    mirror.write(Started(0, 100, 1))
+    while not (folder / "wandb" / "mirror.json").exists():
+        time.sleep(0.02)
+    (child,) = children_of(os.getpid())
+    family = [child, *child.children(recursive=True)]
+    child.suspend()
+    began = time.monotonic()
+    mirror.write(Ended(replace(record, status="finished"), folder))
+    mirror.close()
+    assert time.monotonic() - began < 4
+    assert mirror.outcome["state"] == "incomplete"
+    assert "logger.timeout_s=1" in mirror.outcome["reason"]
+    assert len(family) == 2  # wandb's own service is the other
+    assert [member for member in family if member.is_running() and member.status() != psutil.STATUS_ZOMBIE] == []
+
+
 def children_of(process_id: int) -> list[psutil.Process]:
     children = psutil.Process(process_id).children(recursive=True)
     return [child for child in children if "src.training.sinks.wandb_mirror" in child.cmdline()]
@@ -357,6 +379,17 @@ def test_the_setting_decides_and_not_the_variable(
     assert said[0] == "W&B: logger.mode=offline decides; WANDB_MODE=online is not read"
 
 
+def test_the_child_gets_the_address_and_the_key_but_no_foreign_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WANDB_MODE", "WANDB_RESUME", "WANDB_RUN_ID", "WANDB_SERVICE"):
+        monkeypatch.setenv(name, "foreign")
+    environment = wandb_sink.child_environment()
+    assert "foreign" not in environment.values()
+    assert environment["WANDB_BASE_URL"] == os.environ["WANDB_BASE_URL"]
+    assert environment["WANDB_API_KEY"] == os.environ["WANDB_API_KEY"]
+    monkeypatch.setenv("WANDB_SWEEP_ID", "a sweep")  # the run id is the agent's then
+    assert wandb_sink.child_environment()["WANDB_RUN_ID"] == "foreign"
+
+
 def test_disabled_means_no_sink_no_process_and_no_folder(config: Config, make_run: MakeRun) -> None:
     _, folder = make_run()
     disabled = config.model_copy(update={"logger": config.logger.model_copy(update={"mode": "disabled"})})
@@ -367,6 +400,11 @@ def test_disabled_means_no_sink_no_process_and_no_folder(config: Config, make_ru
     assert sorted(path.name for path in folder.iterdir()) == [METRICS, "record.json"]
 
 
-def test_the_training_process_never_imports_wandb() -> None:
-    code = "import sys; from src.training.sinks import wandb_sink, console, jsonl; assert 'wandb' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+def test_training_never_imports_wandb_and_the_child_never_imports_torch() -> None:
+    code = """
+import sys
+from src.training.sinks import console, jsonl, wandb_mirror, wandb_sink
+print(*{"wandb", "torch", "hydra", "pandas"} & set(sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert done.stdout.split() == []
