@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -186,13 +186,12 @@ def setting_names(section: type[BaseModel] = Config, prefix: str = "") -> Iterat
             yield from setting_names(field.annotation, f"{prefix}{name}.")
 
 
-def unknown_setting(name: str) -> ConfigError:
+def unknown_setting(name: str, also_known: Iterable[str] = ()) -> ConfigError:
     """The error for a setting that does not exist, with the nearest name that does."""
-    known = list(setting_names())
-    hint = did_you_mean(name, known)
-    if not hint and "." in name:  # the right leaf in a wrong section, or the reverse
-        leaf = name.rpartition(".")[2]
-        hint = did_you_mean(leaf, [k.rpartition(".")[2] for k in known])
+    known = [*setting_names(), *also_known]
+    leaf = name.rpartition(".")[2]
+    elsewhere = [other for other in known if other.rpartition(".")[2] == leaf]
+    hint = f"; did you mean {elsewhere[0]!r}?" if elsewhere else did_you_mean(name, known)
     return ConfigError(f"unknown setting {name!r}{hint or '; --help lists the settings'}")
 
 
@@ -206,7 +205,7 @@ def _lines(error: ValidationError) -> Iterator[str]:
         elif kind == "missing":
             yield f"setting {where!r} has no value; conf/ holds one for each setting (was it deleted?)"
         elif kind == "value_error":
-            yield str(problem["ctx"]["error"])
+            yield str(problem.get("ctx", {}).get("error"))
         else:
             message = problem["msg"].replace("Input should", "it should")
             yield f"{where}={got!r}: {message}"

@@ -42,8 +42,7 @@ def check_overrides(arguments: Sequence[str]) -> None:
         group = key.partition("@")[0].lstrip("/")
         if key.startswith(("hydra.", "hydra/")) or key == "hydra" or key in known or group in known_groups:
             continue
-        close = did_you_mean(key, known)
-        raise ConfigError(f"unknown setting {key!r}{close}") if close else unknown_setting(key)
+        raise unknown_setting(key, known_groups)
     for key, value in _override_values(arguments):
         options = known_groups.get(key)
         if options is not None and _BARE_WORDS.match(value) and value not in {"null", *options}:

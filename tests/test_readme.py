@@ -1,0 +1,87 @@
+"""The README is run: each of its commands does on a tiny setting what the README says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from src import ROOT
+from src.record import Record
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
+COMMANDS = [line.partition("  #")[0].strip() for block in BLOCKS for line in block.splitlines() if line.strip()]
+TINY = [
+    *("model.d_model=48", "model.layers=1", "training.max_steps=3", "training.epochs=null", "context_length=16"),
+    *("training.eval_batch_size=2048", "training.threads=1", "sample.tokens=4", "logger.mode=disabled"),
+]  # fmt: skip
+
+
+def run(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "CI": "true", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
+    )
+
+
+def overrides_of(command: str) -> list[str]:
+    words = shlex.split(command.partition("src.train")[2])
+    return [word for word in words if word != "--help"]
+
+
+TRAINING = [c for c in COMMANDS if "src.train" in c and "--help" not in c]
+
+
+def test_the_readme_starts_with_the_two_commands() -> None:
+    assert COMMANDS[0] == "pip install -q uv && uv run python -m src.train heads=8"
+    assert COMMANDS[1] == "uv run pytest"
+    assert len(TRAINING) >= 5
+
+
+@pytest.mark.parametrize("command", TRAINING)
+def test_a_training_command_trains_what_it_says(command: str, tmp_path: Path) -> None:
+    overrides = overrides_of(command)
+    if "experiment=numpy_tutorial" in overrides and not (ROOT / "data" / "tinyshakespeare.txt").exists():
+        overrides.append("data=shakespeare")
+    done = run(["-m", "src.train", *overrides, *TINY, "context_length=16"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    folders = list((tmp_path / "runs" / "single").glob("*/"))
+    records = [Record.read(folder) for folder in folders if (folder / "record.json").exists()]
+    expected = 15 if "-m" in overrides else 1
+    assert len(records) == expected
+    assert {record.status for record in records} == {"finished"}
+    if expected == 1:
+        heads = next(int(word.partition("=")[2]) for word in overrides if word.startswith("heads="))
+        assert records[0].geometry["heads"] == heads
+        sampled = run(["-m", "src.sample", str(folders[0]), "--prompt", "ROMEO:", "--tokens", "40"], tmp_path)
+        assert sampled.returncode == 0, sampled.stderr
+        assert sampled.stdout.startswith("ROMEO:")
+        assert len(sampled.stdout) >= 46
+
+
+def test_help_shows_groups_settings_and_three_examples(tmp_path: Path) -> None:
+    shown = run(["-m", "src.train", "--help"], tmp_path).stdout
+    assert shown.count("python -m src.train ") >= 3
+    assert "model: gpt2, gpt2_medium, mini, nano, numpy_tutorial, small" in shown
+    assert "learning_rate: 0.001" in shown
+
+
+def test_the_error_that_the_readme_shows_is_the_error_that_is_shown(tmp_path: Path) -> None:
+    done = run(["-m", "src.train", "head=8"], tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.strip() in README
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_options_that_the_readme_lists_are_those_that_exist() -> None:
+    from src.settings import groups
+
+    listed = re.search(r"\| `model=` \| (.*) \|", README)
+    assert listed is not None
+    assert sorted(re.findall(r"`(\w+)`", listed[1])) == groups()["model"]
