@@ -13,7 +13,7 @@ from rich.text import Text
 from src.training.events import Ended, Event, Logged, Phase, Sampled, Started
 from src.training.events import Progress as StepDone
 from src.training.sinks.quantities import duration_shown, shown
-from src.training.sinks.summary import print_ending
+from src.training.sinks.summary import never_refuse_a_character, print_ending
 
 REFRESH_S = 0.2
 """Seconds between two drawings of the bar: training must not wait for its own picture."""
@@ -28,7 +28,7 @@ class ConsoleSink:
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console or Console(highlight=False)
-        _never_refuse_a_character(self._console)
+        never_refuse_a_character(self._console)
         self._clock = clock
         self._pace = Pace(clock)
         self._view: Bar | Lines = Bar(self._console, clock) if can_redraw(self._console) else Lines(self._console)
@@ -219,10 +219,3 @@ class Bar:
 def can_redraw(console: Console) -> bool:
     """Whether a bar can be drawn: a terminal that moves its cursor, and a person before it."""
     return console.is_terminal and not console.is_dumb_terminal and not os.environ.get("CI")
-
-
-def _never_refuse_a_character(console: Console) -> None:
-    """Lets a terminal that knows ASCII alone show '?' instead of ending the run with a UnicodeEncodeError."""
-    reconfigure = getattr(console.file, "reconfigure", None)
-    if reconfigure is not None and not console.encoding.startswith("utf"):
-        reconfigure(errors="replace")

@@ -36,14 +36,21 @@ _MARKUP = {"finished": "green", "skipped": "yellow", "preempted": "yellow", "int
 
 def print_ending(console: Console, record: Record, folder: Path, sample: str | None = None) -> None:
     """Prints how a run ended: the table, the text sample (else sample.txt), the folder, and the next step."""
+    never_refuse_a_character(console)
     console.print(summary_table(record, folder))
     text = sample if sample is not None else _stored_sample(folder)
     if text:
         console.print(Text("sample", style="bold"))
-        console.print(Text(text), soft_wrap=True)
-        console.print()
+        console.print(Text(text.rstrip("\n") + "\n"), soft_wrap=True)
     for line in next_steps(record, folder):
         console.print(Text(line), soft_wrap=True)
+
+
+def never_refuse_a_character(console: Console) -> None:
+    """Lets a terminal that knows ASCII alone show '?' instead of ending the run with a UnicodeEncodeError."""
+    reconfigure = getattr(console.file, "reconfigure", None)
+    if reconfigure is not None and not console.encoding.startswith("utf"):
+        reconfigure(errors="replace")
 
 
 def summary_table(record: Record, folder: Path) -> Table:
@@ -64,7 +71,7 @@ def summary_table(record: Record, folder: Path) -> Table:
 
 def next_steps(record: Record, folder: Path) -> Iterator[str]:
     """The run's folder and the command to type next, or where to look after a failure."""
-    where = shlex.quote(str(folder))
+    where = path_to_type(folder)
     yield f"run      {where}"
     if record.status == "finished":
         prompt = shlex.quote(str(record.config.get("sample", {}).get("prompt") or "ROMEO:"))
@@ -73,7 +80,13 @@ def next_steps(record: Record, folder: Path) -> Iterator[str]:
         yield "next     the same command again: it goes on from the checkpoint"
     elif record.error is not None:
         yield f"error    {record.error['type']}: {record.error['message']}"
-        yield f"         traceback: {shlex.quote(str(folder / RECORD))}, under error.traceback"
+        yield f"         traceback: {path_to_type(folder / RECORD)}, under error.traceback"
+
+
+def path_to_type(path: Path) -> str:
+    """A path as one types it from here: short where it lies below, quoted where a shell needs it."""
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 def _beside(name: str, record: Record) -> str:

@@ -25,6 +25,7 @@ from src import ROOT
 from src.config import LoggerConfig
 from src.record import encode
 from src.training.events import Ended, Event, Logged, Started
+from src.training.sinks.summary import path_to_type
 from src.training.sinks.wandb_mirror import lines_of
 from src.training.sinks.wandb_run import read_outcome, write_outcome
 
@@ -123,7 +124,7 @@ class WandbSink:
             write_outcome(self._folder, self.outcome)
 
     def _sync(self) -> str:
-        return f"to send it: wandb sync {shlex.quote(str(self._folder / self.outcome['directory']))}"
+        return f"to send it: wandb sync {path_to_type(self._folder / self.outcome['directory'])}"
 
 
 class MirrorProcess:

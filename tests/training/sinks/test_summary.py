@@ -66,6 +66,15 @@ def test_a_finished_run_names_the_command_that_samples_from_it(make_run: MakeRun
     assert "ROMEO: [bold]what light[/bold]" in text
 
 
+def test_paths_below_the_working_folder_are_shown_from_there(
+    make_run: MakeRun, summary: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "python -m src.sample runs/single/one --prompt" in printed(
+        *make_run("one", status="finished", summary=summary)
+    )
+
+
 @pytest.mark.parametrize("status", ["preempted", "interrupted"])
 def test_a_run_that_was_stopped_says_that_the_same_command_goes_on(make_run: MakeRun, status: Status) -> None:
     assert "the same command again" in printed(*make_run(status=status))
