@@ -52,7 +52,8 @@ class WandbSink:
         self.outcome: dict[str, Any] = dict.fromkeys(("state", "reason", "later", "id", "url", "directory"))
         self.outcome["rows"] = 0
         if not _is_installed():
-            self._settle({"state": "absent", "reason": "wandb is not installed"})
+            self.outcome |= {"state": "absent", "reason": "wandb is not installed"}
+            say("W&B: wandb is not installed; training goes on without it (logger=disabled says no more of it)")
             return
         variable = os.environ.get("WANDB_MODE")
         if variable not in (None, logger.mode):
@@ -67,9 +68,7 @@ class WandbSink:
             return
         match event:
             case Started():
-                self._has_begun = True
-                start = {"folder": str(self._folder.absolute()), "logger": self._logger.model_dump()}
-                self._child.send({"start": start})
+                self._begin(self._child)
             case Logged():
                 self._note(self._child.answer(0))
             case Ended():
@@ -86,7 +85,13 @@ class WandbSink:
         is_usable = not self._has_begun or self.outcome["state"] in ("online", "offline")
         give_back(child) if is_usable else child.kill()
 
+    def _begin(self, child: MirrorProcess) -> None:
+        self._has_begun = True
+        child.send({"start": {"folder": str(self._folder.absolute()), "logger": self._logger.model_dump()}})
+
     def _end(self, child: MirrorProcess, status: str | None, summary: Mapping[str, Any] | None) -> None:
+        if not self._has_begun:  # failed before its first step: W&B shows it as failed, not as absent
+            self._begin(child)
         self._has_ended = True
         deadline = time.monotonic() + self._logger.timeout_s
         child.send({"end": {"status": status, "summary": encode(summary)}})

@@ -142,6 +142,18 @@ def test_a_missing_number_is_not_logged_as_any_number(make_run: MakeRun, logger:
     assert [row.get("val/loss", "absent") for row in history] == ["absent", 4.0]
 
 
+def test_a_run_that_fails_before_its_first_step_is_there_and_failed(
+    make_run: MakeRun, logger: MakeLogger, stand_in: StandIn
+) -> None:
+    record, folder = make_run("failed early")
+    mirror = WandbSink(logger(mode="online"), folder, print)
+    mirror.write(Ended(replace(record, status="oom"), folder))
+    mirror.close()
+    stored = stand_in.runs[mirror.outcome["id"]]
+    assert (stored.exit_code, stored.summary["status"]) == (1, "oom")
+    assert stored.history == []
+
+
 def test_the_last_segment_of_an_offline_run_is_complete_by_itself(make_run: MakeRun, logger: MakeLogger) -> None:
     record, folder = make_run()
     play(logger(), (record, folder), [10, 20, 30], status="preempted")
@@ -367,7 +379,8 @@ def test_without_wandb_training_goes_on_with_one_clear_warning(
     monkeypatch.setattr(wandb_sink, "take_process", lambda: pytest.fail("a process was started"))
     outcome, said = play(logger(), make_run(), [10])
     assert outcome["state"] == "absent"
-    assert said[0] == "W&B: absent, wandb is not installed"
+    assert len(said) == 1
+    assert "wandb is not installed" in said[0]
 
 
 def test_the_setting_decides_and_not_the_variable(
