@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from jaxtyping import Int, Int64, Integer, UInt64
+from jaxtyping import Int, Int64, Integer
 
+from src.data.permutation import ShuffledEpochs
+from src.data.random_words import random_words
 from src.errors import ConfigError, DataError
 from src.randomness import stream_seed
 
@@ -49,17 +51,22 @@ class TrainingBatches:
         self._order: Order = order
         self._stride = context_length if stride is None else stride
         self._seed = seed
-        self._epoch: tuple[int, Int64[np.ndarray, " W"]] = (0, self._epoch_starts(0))
+        possible = self._windows.possible
+        if order == "sequential":
+            self._per_epoch = -(-possible // self._stride)
+        else:  # as many as fit at every phase of the grid, so that all epochs are equally long
+            self._per_epoch = max(1, possible // self._stride)
+        self._shuffled = ShuffledEpochs(self._per_epoch, seed)
 
     @property
     def windows_per_epoch(self) -> int:
         """Windows of one epoch; every epoch has as many."""
-        return len(self._epoch[1])
+        return self._per_epoch
 
     @property
     def steps_per_epoch(self) -> int:
         """Steps that show at least one whole epoch."""
-        return -(-self.windows_per_epoch // self._batch_size)
+        return -(-self._per_epoch // self._batch_size)
 
     def batch(self, step: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
         """Inputs and targets of the step that follows `step` finished steps; int64, on the CPU.
@@ -73,34 +80,18 @@ class TrainingBatches:
         if step < 0:
             raise ValueError(f"step={step}; steps count from 0")
         if self._order == "sequential":  # never mixes two epochs
-            epoch, step = divmod(step, self.steps_per_epoch)
-            first = step * self._batch_size
-            return self._starts_of(epoch)[first : first + self._batch_size]
-        pieces, first, missing = [], step * self._batch_size, self._batch_size
-        while missing:
-            epoch, offset = divmod(first, self.windows_per_epoch)
-            pieces.append(self._starts_of(epoch)[offset : offset + missing])
-            first, missing = first + len(pieces[-1]), missing - len(pieces[-1])
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
-
-    def _starts_of(self, epoch: int) -> Int64[np.ndarray, " W"]:
-        cached, starts = self._epoch
-        if cached != epoch:
-            starts = self._epoch_starts(epoch)
-            self._epoch = (epoch, starts)
-        return starts
-
-    def _epoch_starts(self, epoch: int) -> Int64[np.ndarray, " W"]:
-        possible, stride = self._windows.possible, self._stride
-        if self._order == "sequential":
-            return np.arange(0, possible, stride)
-        # As many windows as fit at every phase, so that all epochs are equally long.
-        windows = max(1, possible // stride)
-        words = _random_words(self._seed, epoch, windows + 1)
+            first = step % self.steps_per_epoch * self._batch_size
+            return self._stride * np.arange(first, min(first + self._batch_size, self._per_epoch))
+        first = step * self._batch_size
         if self._order == "random":
-            return (words[:windows] % np.uint64(possible)).astype(np.int64)
-        phase = int(words[-1] % np.uint64(min(stride, possible)))
-        return phase + stride * np.argsort(words[:windows], kind="stable")
+            words = random_words(stream_seed(self._seed, "data", "starts"), first, self._batch_size)
+            return (words % np.uint64(self._windows.possible)).astype(np.int64)
+        pieces = self._shuffled.pieces(first, self._batch_size)
+        return np.concatenate([self._phase(epoch) + self._stride * places for epoch, places in pieces])
+
+    def _phase(self, epoch: int) -> int:
+        """Where the grid of an epoch begins."""
+        return stream_seed(self._seed, "data", "phase", epoch) % min(self._stride, self._windows.possible)
 
 
 class EvaluationWindows:
@@ -129,30 +120,31 @@ class EvaluationWindows:
             )
         self._windows = _Windows(tokens, context_length)
         self._batch_size = batch_size
-        self._starts = np.arange(0, self._windows.possible, stride or context_length)
-        self._tail_start = int(self._starts[-1]) + context_length
-        self._has_tail = not drop_partial_batch and self._tail_start < len(tokens) - 1
+        self._stride = context_length if stride is None else stride
+        self._count = -(-self._windows.possible // self._stride)
+        self._tail_start = (self._count - 1) * self._stride + context_length
+        self._has_tail = not drop_partial_batch and self._tail_start < self._windows.last_target
         if drop_partial_batch:
-            full = len(self._starts) // batch_size * batch_size
+            full = self._count // batch_size * batch_size
             if not full:
                 raise DataError(
-                    f"the validation split holds {len(self._starts)} windows, fewer than one batch of {batch_size}; "
+                    f"the validation split holds {self._count} windows, fewer than one batch of {batch_size}; "
                     "choose a smaller training.eval_batch_size, or training.eval_drop_partial_batch=false"
                 )
-            self._starts = self._starts[:full]
+            self._count = full
 
     def __len__(self) -> int:
-        return -(-len(self._starts) // self._batch_size) + self._has_tail
+        return -(-self._count // self._batch_size) + self._has_tail
 
     @property
     def tokens(self) -> int:
         """Predictions over all batches."""
         tail = self._windows.last_target - self._tail_start if self._has_tail else 0
-        return len(self._starts) * self._windows.context_length + tail
+        return self._count * self._windows.context_length + tail
 
     def __iter__(self) -> Iterator[tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]]:
-        for first in range(0, len(self._starts), self._batch_size):
-            yield self._windows.read(self._starts[first : first + self._batch_size])
+        for first in range(0, self._count, self._batch_size):
+            yield self._windows.read(self._stride * np.arange(first, min(first + self._batch_size, self._count)))
         if self._has_tail:
             yield self._windows.read_from(self._tail_start)
 
@@ -186,8 +178,3 @@ def _shifted(rows: Integer[np.ndarray, "B W"]) -> tuple[Int[Tensor, "B T"], Int[
     inputs = torch.from_numpy(rows[:, :-1].astype(np.int64))
     targets = torch.from_numpy(rows[:, 1:].astype(np.int64))
     return inputs, targets
-
-
-def _random_words(seed: int, epoch: int, count: int) -> UInt64[np.ndarray, " W"]:
-    """Raw output of a counter-based generator: unlike the methods of numpy's Generator it never changes."""
-    return np.random.Philox(key=stream_seed(seed, "data", epoch)).random_raw(count)

@@ -13,7 +13,7 @@ from src.errors import ConfigError, DataError
 
 TOKENS = np.arange(1000, dtype=np.uint16)  # a token is its own place
 ORDERS: tuple[Order, ...] = ("shuffled", "random", "sequential")
-SHUFFLED, RANDOM = [961, 617, 841, 865, 329, 57], [4, 645, 270, 261, 206, 286]  # of the first six windows, seed 0
+SHUFFLED, RANDOM = [327, 343, 927, 511, 855, 23], [718, 756, 657, 788, 441, 109]  # of the first six windows, seed 0
 fuzz = settings(max_examples=100)
 sizes = st.tuples(st.integers(2, 120), st.integers(1, 16), st.integers(1, 9), st.none() | st.integers(1, 40)).filter(
     lambda drawn: drawn[0] > drawn[1]
