@@ -9,6 +9,8 @@ Orientation: a difference is a step from fewer to more heads, and positive means
 
 HELPS and HURTS need both of two family-wise tests at alpha: the t test against the margin with Holm's
 adjustment, and the sign-flip test against zero with step-down max-T, which assumes no normal distribution.
+A contrast with too few pairs for a label is not tested, so it burdens no other: it leaves the family (where
+all have too few, they are adjusted together all the same, for the reader).
 The margin turns the interval into a decision as the region of practical equivalence does in Kruschke 2018.
 """
 
@@ -72,15 +74,16 @@ def decide(
     pairs, mean, sd = moments(differences)
     low, high = t_interval(differences, CONFIDENCE)
     low_90, high_90 = t_interval(differences, PLATEAU_CONFIDENCE)
-    p = sign_flip_p(differences, signs)
-    p_family = family_p(differences, signs)
-    p_beyond = holm(beyond_margin_p(differences, margin))
-    limit = np.asarray(margin)[..., None]
     enough = pairs >= MINIMUM_PAIRS
+    tested = np.where(enough.any(axis=-1, keepdims=True), enough, True)
+    p = sign_flip_p(differences, signs)
+    p_family = family_p(np.where(tested[..., None, :], differences, np.nan), signs)
+    p_beyond = holm(beyond_margin_p(differences, margin), tested)
+    limit = np.asarray(margin)[..., None]
     beyond = enough & (p_beyond <= alpha) & (p_family <= alpha)
     inside = enough & (low_90 > -limit) & (high_90 < limit)
     label = np.select([beyond & (mean < 0), beyond & (mean > 0), inside], [HELPS, HURTS, PLATEAU], INCONCLUSIVE)
-    return Decision(pairs, mean, sd, low, high, low_90, high_90, p, holm(p), p_family, p_beyond, label)
+    return Decision(pairs, mean, sd, low, high, low_90, high_90, p, holm(p, tested), p_family, p_beyond, label)
 
 
 def pooled_sd(values: Float[Array, "*studies n k"]) -> Float[Array, "*studies"]:
@@ -88,4 +91,4 @@ def pooled_sd(values: Float[Array, "*studies n k"]) -> Float[Array, "*studies"]:
     counts, _, sd = moments(values)
     freedom = np.where(counts > 1, counts - 1, 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.sqrt((freedom * np.nan_to_num(sd) ** 2).sum(axis=-1) / freedom.sum(axis=-1))
+        return np.asarray(np.sqrt((freedom * np.nan_to_num(sd) ** 2).sum(axis=-1) / freedom.sum(axis=-1)))

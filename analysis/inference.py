@@ -6,7 +6,7 @@ Every function takes any number of studies in front, so that `analysis.simulatio
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from numpy import ndarray as Array
 from scipy import stats
 
@@ -15,6 +15,7 @@ EXACT_UP_TO = 16
 
 Differences = Float[Array, "*studies n m"]
 PerContrast = Float[Array, "*studies m"]
+Tested = Bool[Array, "*studies m"]
 Signs = Float[Array, "F n"]
 
 
@@ -51,14 +52,17 @@ def beyond_margin_p(differences: Differences, margin: Float[Array, "*studies"] |
     return np.where(np.isnan(p), 1.0, np.minimum(p, 1.0))
 
 
-def holm(p: PerContrast) -> PerContrast:
-    """Holm's adjustment over the contrasts of each study.
+def holm(p: PerContrast, tested: Tested | None = None) -> PerContrast:
+    """Holm's adjustment over the contrasts of each study; the family is those `tested`, the others get 1.
 
     Equal to statsmodels' `multipletests(p, method="holm")` by test, which takes one family at a time and
     collects garbage at each call: minutes for the studies of one simulation.
     """
+    tested = np.ones(p.shape, dtype=bool) if tested is None else tested
+    p = np.where(tested, p, 1.0)
     order = np.argsort(p, axis=-1, kind="stable")
-    stricter = np.take_along_axis(p, order, axis=-1) * np.arange(p.shape[-1], 0, -1)
+    left = tested.sum(axis=-1, keepdims=True) - np.arange(p.shape[-1])
+    stricter = np.take_along_axis(p, order, axis=-1) * np.maximum(left, 1)
     adjusted = np.minimum(np.maximum.accumulate(stricter, axis=-1), 1.0)
     return np.take_along_axis(adjusted, np.argsort(order, axis=-1, kind="stable"), axis=-1)
 

@@ -1,0 +1,102 @@
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.cells import cells, findings_of
+from analysis.findings import AnalysisError
+from analysis.runs import typed
+from src.record import STATUSES
+
+MakeRuns = Callable[..., pd.DataFrame]
+
+
+def of(runs: pd.DataFrame, planned: bool = False):
+    return cells(typed(runs, "heads", "val/loss"), "heads", "val/loss", planned)
+
+
+def test_twelve_planned_and_eight_counted_names_the_four_and_why(make_runs: MakeRuns) -> None:
+    runs = make_runs({1: [1.9] * 4, 4: [1.8] * 4, 16: [1.7] * 4})
+    for row, status in ((1, "failed"), (6, "oom"), (9, "not_run"), (11, "diverged")):
+        runs.loc[row, "status"] = status
+    runs["error"] = None
+    runs.loc[1, "error"] = "Traceback ...\nRuntimeError: disk full"
+    coverage = of(runs, planned=True).coverage
+    assert (coverage.planned, coverage.used) == (12, 8)
+    assert coverage.sentence == (
+        "8 of 12 planned runs are counted; left out: heads=1 seed 1 (failed: RuntimeError: disk full), "
+        "heads=4 seed 2 (oom), heads=16 seed 1 (not run), heads=16 seed 3 (diverged)"
+    )
+
+
+def test_only_endings_that_depend_on_the_result_make_what_remains_look_too_good(make_runs: MakeRuns) -> None:
+    runs = make_runs({1: [1.9, 1.9], 4: [1.8, 1.8], 8: [1.8, np.nan]})
+    runs.loc[1, "status"] = "preempted"
+    runs.loc[3, "status"] = "diverged"
+    coverage = of(runs).coverage
+    assert coverage.outcomes(1) == []
+    assert coverage.outcomes(4) == ["heads=4 seed 1 (diverged)"]
+    assert coverage.outcomes(8) == ["heads=8 seed 1 (finished without a finite val/loss: nan)"]
+    texts = [finding.text for finding in findings_of(coverage) if finding.about == "outcome"]
+    assert texts == ["runs of heads=4, heads=8 are left out because of their result; what remains looks too good"]
+
+
+@pytest.mark.parametrize("loss", [np.nan, np.inf])
+def test_a_finished_run_without_a_finite_loss_is_never_averaged(make_runs: MakeRuns, loss: float) -> None:
+    found = of(make_runs({1: [1.0, 2.0, loss]}))
+    assert found.values[1].mean() == 1.5
+    assert found.coverage.used == 2
+
+
+def test_of_a_seed_run_twice_the_first_that_finished_counts(make_runs: MakeRuns) -> None:
+    first, better = make_runs({4: [1.9]}), make_runs({4: [1.2]})
+    broken = make_runs({4: [None]}).assign(status="failed", run_id="a", started_at="2024-01-01T00:00")
+    first = first.assign(run_id="c", started_at="2024-01-02T00:00")
+    better = better.assign(run_id="b", started_at="2024-01-03T00:00")
+    found = of(pd.concat([better, first, broken]))
+    assert found.values.loc[0, 4] == 1.9
+    assert found.coverage.used == found.coverage.planned == 1
+    assert found.coverage.repeats["run_id"].tolist() == ["b"]
+    assert "1 repeated runs are not counted" in found.coverage.sentence
+
+
+def test_a_hole_in_the_grid_is_accounted_for_unless_the_plan_had_it(make_runs: MakeRuns) -> None:
+    runs = make_runs({1: [1.9, 1.9], 2: [1.8]})
+    assert of(runs).coverage.names == ["heads=2 seed 1 (no record)"]
+    assert of(runs, planned=True).coverage.names == []
+
+
+def test_a_run_without_heads_or_seed_is_named_and_in_no_cell(make_runs: MakeRuns) -> None:
+    runs = make_runs({1: [1.9, 1.9], 2: [1.8, 1.8]})
+    runs.loc[3, "seed"] = None
+    coverage = of(runs).coverage
+    assert coverage.unplaced == ("heads2-seed1",)
+    assert "heads2-seed1" in coverage.sentence
+
+
+def test_all_failed_says_so_with_every_name(make_runs: MakeRuns) -> None:
+    runs = make_runs({1: [None], 2: [None]}).assign(status="failed")
+    with pytest.raises(AnalysisError, match=r"no run has a finite val/loss: 0 of 2 .*heads=1 seed 0 \(failed\)"):
+        of(runs)
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 2, 4]), st.integers(0, 3), st.sampled_from(STATUSES)), min_size=1))
+def test_used_and_left_out_add_up_to_the_plan_for_any_table(rows: list[tuple[int, int, str]]) -> None:
+    table = pd.DataFrame(
+        [
+            {"run_id": f"r{i}", "heads": heads, "seed": seed, "status": status, "val/loss": 1.0 + i}
+            for i, (heads, seed, status) in enumerate(rows)
+        ]
+    )
+    if not any(status == "finished" for _, _, status in rows):
+        return
+    found = of(table, planned=True)
+    planned = {(heads, seed) for heads, seed, _ in rows}
+    finished = {(heads, seed) for heads, seed, status in rows if status == "finished"}
+    assert found.coverage.planned == len(planned)
+    assert found.coverage.used == found.values.notna().sum().sum() == len(finished)
+    left_out = set(zip(found.coverage.left_out["arm"], found.coverage.left_out["seed"], strict=True))
+    assert left_out == planned - finished
