@@ -116,6 +116,9 @@ class SweepConfig(Section):
     dry_run: bool
     fail_fast: bool
     invalid: Literal["error", "skip"]
+    max_attempts: Positive
+    retry: bool
+    margin_nats: Rate | None
 
 
 class Config(Section):

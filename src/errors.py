@@ -22,6 +22,10 @@ class RunError(UserError):
     """A run folder, checkpoint or record that cannot be used as asked."""
 
 
+class RunHeld(RunError):
+    """A run folder that another living process holds."""
+
+
 class Diverged(ArithmeticError):
     """The loss or the gradient stopped being a finite number."""
 

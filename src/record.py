@@ -57,9 +57,14 @@ class Record:
     schema_version: int = SCHEMA_VERSION
 
     def ended(self, status: Status, summary: Mapping[str, float | int | None], error: BaseException | None) -> Record:
-        """This record with its ending."""
+        """This record with its ending, which its last segment keeps too: one that has none was killed."""
+        ending = {"status": status, "ended_at": now()}
         return replace(
-            self, status=status, summary=dict(summary), ended_at=now(), error=error_dict(error) if error else None
+            self,
+            **ending,
+            summary=dict(summary),
+            error=error_dict(error) if error else None,
+            segments=[*self.segments[:-1], *({**segment, **ending} for segment in self.segments[-1:])],
         )
 
     def write(self, folder: Path) -> None:

@@ -15,6 +15,9 @@ from typing import Any
 
 from src import ROOT, __version__
 
+LAUNCHER_VARIABLE, JOB_ID_VARIABLE = "HEADCOUNT_LAUNCHER", "HEADCOUNT_JOB_ID"
+"""Environment variables by which a launcher tells its jobs who started them."""
+
 _PACKAGES = ("torch", "numpy", "hydra-core", "pydantic", "wandb", "pandas")
 
 
@@ -27,6 +30,7 @@ def environment() -> dict[str, Any]:
         "pid": os.getpid(),
         "cpu_count": os.cpu_count(),
         "command": sys.argv,
+        "visible_gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
         "packages": {name: _version(name) for name in _PACKAGES},
         **launcher(),
     }
@@ -34,6 +38,9 @@ def environment() -> dict[str, Any]:
 
 def launcher() -> dict[str, str | None]:
     """Which launcher started this job, and its id there."""
+    named = os.environ.get(LAUNCHER_VARIABLE)
+    if named is not None:
+        return {"launcher": named, "job_id": os.environ.get(JOB_ID_VARIABLE)}
     if "SLURM_JOB_ID" in os.environ:
         array = os.environ.get("SLURM_ARRAY_TASK_ID")
         job = os.environ.get("SLURM_ARRAY_JOB_ID") if array else os.environ["SLURM_JOB_ID"]

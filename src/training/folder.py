@@ -9,7 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from src.config import Config, config_hash
-from src.errors import RunError
+from src.errors import RunError, RunHeld
 from src.geometry import Geometry
 from src.record import LOCK, RECORD, Record, remove_stale_temporaries
 
@@ -46,7 +46,7 @@ def claim(parent: Path, name: str, resume: str) -> RunFolder:
     """Makes or finds the folder of a run and holds it until released or until this process ends, however it ends.
 
     resume=auto takes the folder of that name, to go on or to find it finished; resume=never makes a new one
-    (name, name-2, name-3, ...). Raises RunError where another process holds it or it cannot be made.
+    (name, name-2, name-3, ...). Raises RunHeld where another process holds it, RunError where it cannot be made.
     """
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def _hold(path: Path) -> FileLock:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise RunError(
+        raise RunHeld(
             f"{path} is being run by {_holder(path)}; wait for it, or give resume=never for a folder of its own"
         ) from None
     return lock

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from src.config import Config
+from src.config import Config, DataConfig
 from src.data.corpora import Corpus, check_lengths, load_corpus
 from src.geometry import Geometry
 from src.record import RECORD, Record
 from src.training.folder import run_id
+
+LoadCorpus = Callable[[DataConfig, Path], Corpus]
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,13 @@ class Result:
     error: BaseException | None = None
 
 
-def plan_run(config: Config, launch_dir: Path) -> Plan:
-    """The plan of one run; relative paths start at `launch_dir`.
+def plan_run(config: Config, launch_dir: Path, load: LoadCorpus = load_corpus) -> Plan:
+    """The plan of one run; relative paths start at `launch_dir`, and `load` may keep what it loaded before.
 
     Raises UserError for settings, texts and lengths that do not fit together.
     """
     geometry = Geometry.of(config)
-    corpus = load_corpus(config.data, launch_dir)
+    corpus = load(config.data, launch_dir)
     check_lengths(corpus, config.context_length)
     parent = launch_dir / config.runs_dir / config.group
     return Plan(config, geometry, corpus, run_id(config, geometry, corpus.hash), parent)
