@@ -12,13 +12,14 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from src.config import Config
 from src.errors import ConfigError, UserError
 from src.geometry import Geometry
 from src.settings import CONF_DIR, check_overrides, config_of, fail, register_root
 from src.training.stop import StopFlag
 
 if TYPE_CHECKING:
-    from src.training.plan import Result
+    from src.sweeps.island import Outcome
 
 EXIT_CODES = {"finished": 0, "interrupted": 130, "preempted": 143}
 
@@ -28,8 +29,15 @@ class JobError(Exception):
 
 
 def main() -> None:
-    """The command. Exit codes: 0 finished, 1 failed, 2 a setting is wrong, 130 interrupted, 143 preempted."""
+    """The command.
+
+    Exit codes: 0 finished, 1 failed, 2 a setting is wrong, 130 interrupted, 143 preempted; of several runs, the
+    worst.
+    """
+    from src.sweeps.axes import hide_pairs
+
     try:
+        sys.argv[1:] = hide_pairs(sys.argv[1:])
         check_overrides(sys.argv[1:])
         _refuse_several_processes()
     except UserError as error:
@@ -39,29 +47,38 @@ def main() -> None:
 
 
 @hydra.main(config_path=str(CONF_DIR), config_name="config", version_base="1.3")
-def job(composed: DictConfig) -> None:
-    """One job, as Hydra calls it."""
-    is_one_of_many = HydraConfig.get().mode == RunMode.MULTIRUN
+def job(composed: DictConfig) -> str | None:
+    """One job, as Hydra calls it: the only one, or one of many under a launcher that is not ours."""
+    launch_dir = Path(HydraConfig.get().runtime.cwd)
+    if HydraConfig.get().mode == RunMode.MULTIRUN:
+        return _one_of_many(config_of(composed), launch_dir)
+    try:
+        config = config_of(composed)
+        Geometry.of(config)  # refused before torch is imported
+        _single(config, launch_dir)
+    except UserError as error:
+        fail(error)
+    return None
+
+
+def _single(config: Config, launch_dir: Path) -> None:
+    from src.training.command import execute
+
     with StopFlag() as stop:
-        try:
-            config = config_of(composed)
-            Geometry.of(config)  # refused before torch is imported
-            from src.training.command import execute
-
-            _leave(execute(config, Path(HydraConfig.get().runtime.cwd), stop), is_one_of_many)
-        except UserError as error:
-            if is_one_of_many:
-                raise
-            fail(error)
-
-
-def _leave(result: Result, is_one_of_many: bool) -> None:
-    status = result.record.status
-    if status == "finished":
-        return
-    if is_one_of_many and status not in EXIT_CODES:
-        raise JobError(f"{result.record.run_id} ended as {status}; see {result.folder}")
+        status = execute(config, launch_dir, stop).record.status
     raise SystemExit(EXIT_CODES.get(status, 1))
+
+
+def _one_of_many(config: Config, launch_dir: Path) -> str:
+    from src.sweeps.island import run_job
+    from src.sweeps.plan import keep_corpora
+    from src.sweeps.screen import open_job_sinks
+
+    with StopFlag() as stop:
+        outcome: Outcome = run_job(config, launch_dir, stop, keep_corpora(), open_job_sinks)
+    if outcome.state not in ("finished", "running"):
+        raise JobError(f"the job ended as {outcome.state}: {outcome.error}")
+    return outcome.state
 
 
 def _refuse_several_processes() -> None:

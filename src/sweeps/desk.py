@@ -1,0 +1,77 @@
+"""Where launchers report: who runs, how each job ended, and whether any further one may start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from src.sweeps.island import Outcome
+from src.sweeps.plan import Job, SweepPlan, keep_corpora
+from src.sweeps.states import FAILED, State
+from src.training.plan import LoadCorpus
+from src.training.sinks.quantities import duration_shown, shown
+from src.training.stop import StopFlag
+
+COLOURS = {"finished": "green", "running": "blue", "new": "dim", "not_run": "dim"} | dict.fromkeys(
+    ("interrupted", "preempted", "skipped", "killed"), "yellow"
+)
+
+
+class Desk:
+    """The state of a sweep while its command lives. What is true of a run stands in its folder."""
+
+    def __init__(self, plan: SweepPlan, console: Console, stop: StopFlag, load: LoadCorpus | None = None) -> None:
+        self.console, self.stop, self.load = console, stop, load or keep_corpora()
+        self.launch_dir: Path = plan.launch_dir
+        self.outcomes: dict[str, Outcome] = {}
+        self.launches: dict[str, int] = {}
+        self._plan = plan
+        self._fail_fast = plan.config.sweep.fail_fast
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no further job may start: a signal came, or a job failed and sweep.fail_fast is on."""
+        failed = any(outcome.state in FAILED for outcome in self.outcomes.values())
+        return self.stop.signal_number is not None or (self._fail_fast and failed)
+
+    def begins(self, job: Job) -> None:
+        self.launches[job.run_id] = self.launches.get(job.run_id, 0) + 1
+        self.say(f"{self._place(job)} {job.label}")
+
+    def ends(self, job: Job, outcome: Outcome) -> None:
+        self.outcomes[job.run_id] = outcome
+        parts = [f"{self._place(job)} {job.label}  ", state_text(outcome.state)]
+        loss = self._loss(job) if outcome.state == "finished" else None
+        if loss is not None:
+            parts.append(f"  val loss {shown('val/loss', loss)}")
+        if outcome.seconds:
+            parts.append(f"  {duration_shown(outcome.seconds)}")
+        if outcome.error and outcome.state != "interrupted":
+            parts.append(f"  {outcome.error}")
+        self.say(Text.assemble(*parts))
+
+    def has_ended(self, job: Job) -> bool:
+        """Whether this command has seen the job end. One that another process holds has not ended."""
+        outcome = self.outcomes.get(job.run_id)
+        return outcome is not None and outcome.state != "running"
+
+    def say(self, line: str | Text) -> None:
+        try:
+            self.console.print(line if isinstance(line, Text) else Text(line), soft_wrap=True)
+        except (OSError, SystemExit):  # rich leaves a closed pipe by SystemExit
+            self.console.quiet = True
+
+    def _place(self, job: Job) -> str:
+        total = str(len(self._plan.jobs))
+        return f"[{job.number:>{len(total)}}/{total}]"
+
+    def _loss(self, job: Job) -> float | None:
+        record = job.standing().record
+        return record.summary.get("val/loss") if record is not None else None
+
+
+def state_text(state: State) -> Text:
+    """A state as people read it."""
+    return Text(state.replace("_", " "), style=COLOURS.get(state, "red"))

@@ -1,0 +1,40 @@
+"""Jobs through a launcher that is not ours (joblib, ...): it gets overrides, the folders tell how jobs ended."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from src.sweeps.conduct import RunJobs
+from src.sweeps.desk import Desk
+from src.sweeps.island import Outcome, in_one_line
+from src.sweeps.plan import Job
+
+if TYPE_CHECKING:
+    from hydra.plugins.launcher import Launcher
+
+
+def run_jobs_with(launcher: Launcher) -> RunJobs:
+    """What runs jobs through any Hydra launcher.
+
+    A launcher that breaks (a killed worker takes joblib's whole pool with it) is said so; the jobs that it left
+    without an ending are still missing, and the sweep launches them again.
+    """
+
+    def run_jobs(jobs: Sequence[Job], desk: Desk) -> None:
+        for job in jobs:
+            desk.begins(job)
+        try:
+            launcher.launch([[*job.fixed, *job.overrides] for job in jobs], initial_job_idx=0)
+        except Exception as error:
+            desk.say(f"the launcher broke: {in_one_line(type(error).__name__, str(error))}")
+            traceback.print_exc()
+        for job in jobs:
+            standing = job.standing()
+            if standing.state in ("new", "killed", "running"):
+                continue
+            error = standing.record.error if standing.record is not None else None
+            desk.ends(job, Outcome(standing.state, in_one_line(error["type"], error["message"]) if error else None))
+
+    return run_jobs

@@ -1,0 +1,67 @@
+"""How a run stands, read from its folder alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from src.errors import RunError
+from src.record import RECORD, Record, Status
+from src.training.folder import is_held
+
+State = Literal[Status, "new", "killed", "damaged"]
+"""A record's status, told apart where it says `running`: `killed` means that no process holds the run any more."""
+
+STATES: tuple[str, ...] = get_args(State)
+FAILED = ("failed", "oom", "diverged", "damaged")
+"""The endings that make a sweep's command fail."""
+TO_CONTINUE = ("killed", "preempted", "interrupted")
+RETRIED = ("failed", "oom", "damaged")
+"""What the same command tries again, up to a limit. A divergence would only repeat itself."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a run stands; `reason` where its folder cannot be read."""
+
+    state: State
+    record: Record | None = None
+    reason: str | None = None
+
+    @property
+    def attempts(self) -> int:
+        """How often it failed. Being stopped, or killed together with its sweep, is no failure of the run."""
+        segments = self.record.segments if self.record is not None else []
+        return sum(segment.get("status") in RETRIED for segment in segments)
+
+
+def standing(folder: Path) -> Standing:
+    """How the run of this folder stands now; a folder that is not there holds a new run."""
+    if not (folder / RECORD).exists():
+        return Standing("running" if _is_held(folder) else "new")
+    try:
+        record = Record.read(folder)
+    except RunError as error:
+        return Standing("damaged", reason=str(error))
+    if record.status == "running" and not _is_held(folder):
+        # Between the two looks the run may have ended, and let go.
+        record = Record.read(folder)
+        return Standing("killed" if record.status == "running" else record.status, record)
+    return Standing(record.status, record)
+
+
+def is_missing(standing: Standing, max_attempts: int, retry: bool) -> bool:
+    """Whether a sweep has to run this run: new, stopped, or failed less often than the limit."""
+    if standing.state in ("finished", "running"):
+        return False
+    if standing.state in FAILED:
+        return retry or (standing.state in RETRIED and standing.attempts < max_attempts)
+    return True
+
+
+def _is_held(folder: Path) -> bool:
+    try:
+        return is_held(folder)
+    except OSError:  # a folder that cannot be written is not being run
+        return False
