@@ -24,7 +24,8 @@ _SAME = 1e-9
 class Frontier:
     """`points` is indexed by arm: cost, cost_low, cost_high, value, low, high, on_frontier, share (of resamples).
 
-    `knee` is None where there is no bend or too few points; `knee_shares` is over the resamples that have one.
+    `knee` is None where there is no bend or too few points; with one, `knee_shares` is over the resamples that
+    have one too.
     """
 
     metric: str
@@ -53,9 +54,9 @@ def frontier(cells: Cells, cost: str, rng: np.random.Generator, resamples: int =
     sign, price_sign = _sign(cells.metric), _sign(cost)
     points["on_frontier"] = on_frontier(sign * points["value"].to_numpy(), price_sign * points["cost"].to_numpy())
     knee = knee_of(sign * points["value"].to_numpy(), price_sign * points["cost"].to_numpy())
-    share, knees = _resampled(sign * values, price_sign * prices, rng, resamples)
-    points["share"] = share
-    knee_shares = {arm: float(n) for arm, n in zip(known, knees, strict=True) if n > 0}
+    v, c = _resampled(sign * values, price_sign * prices, rng, resamples)
+    points["share"] = on_frontier(v, c).mean(axis=0)
+    knee_shares = {} if knee is None else _knee_shares(known, v, c)
     found = _findings(cells, cost, known, points)
     return Frontier(cells.metric, cost, points, None if knee is None else known[knee], knee_shares, tuple(found))
 
@@ -107,15 +108,18 @@ def _points(values: pd.DataFrame, prices: pd.DataFrame) -> pd.DataFrame:
 
 def _resampled(
     values: pd.DataFrame, prices: pd.DataFrame, rng: np.random.Generator, resamples: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Share of resamples in which each arm is on the frontier, and share of knees at each arm."""
+) -> tuple[Float[Array, "R k"], Float[Array, "R k"]]:
+    """Means of resampled seeds, without the resamples in which some arm has no cell."""
     chosen = draws(len(values), resamples, rng)
     v, c = (_means(table.to_numpy(), chosen) for table in (values, prices))
     usable = np.isfinite(v).all(axis=1) & np.isfinite(c).all(axis=1)
-    v, c = v[usable], c[usable]
-    knees = [knee_of(*row) for row in zip(v, c, strict=True)]
-    counted = np.array([sum(knee == arm for knee in knees) for arm in range(values.shape[1])], dtype=float)
-    return on_frontier(v, c).mean(axis=0), counted / max(counted.sum(), 1)
+    return v[usable], c[usable]
+
+
+def _knee_shares(arms: list[Any], values: Float[Array, "R k"], costs: Float[Array, "R k"]) -> dict[Any, float]:
+    """Share of each arm among the knees of those resamples that have one."""
+    knees = [knee for knee in map(knee_of, values, costs) if knee is not None]
+    return {arm: knees.count(a) / len(knees) for a, arm in enumerate(arms) if a in knees}
 
 
 def _means(table: np.ndarray, chosen: np.ndarray) -> np.ndarray:

@@ -239,7 +239,7 @@ def _labels(decisions: list[Decision]) -> Array:
 
 
 def _any(decisions: list[Decision], labels: tuple[str, ...]) -> Array:
-    return np.isin(_labels(decisions), labels).any(axis=-1)
+    return np.asarray(np.isin(_labels(decisions), labels).any(axis=-1))
 
 
 def _best_intervals(y: Float[Array, "studies n k"], means: Array, rng: Rng) -> tuple[Array, float]:
@@ -253,5 +253,5 @@ def _best_intervals(y: Float[Array, "studies n k"], means: Array, rng: Rng) -> t
     return np.array(held), float(np.mean(sizes))
 
 
-def _share(hits: Array) -> str:
+def _share(hits: Array | np.bool) -> str:
     return f"{float(np.mean(hits)):.3f}"

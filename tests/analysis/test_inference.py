@@ -47,7 +47,7 @@ def test_a_missing_pair_counts_for_nothing(rng: Rng) -> None:
 
 def test_p_against_the_margin_is_the_paired_t_test_where_the_margin_is_zero(rng: Rng) -> None:
     d = rng.normal(0.5, 1, size=(8, 3))
-    assert beyond_margin_p(d, 0.0) == pytest.approx(stats.ttest_1samp(d, 0).pvalue)
+    assert beyond_margin_p(d, 0.0) == pytest.approx(stats.ttest_1samp(d, 0)[1])
 
 
 def test_p_against_the_margin_falls_below_alpha_exactly_where_the_interval_clears_it(rng: Rng) -> None:
@@ -84,7 +84,7 @@ def test_equal_differences_tie_with_their_flips_despite_rounding() -> None:
 
 
 def test_holm_is_statsmodels(rng: Rng) -> None:
-    p = rng.uniform(size=(50, 5)) ** 3
+    p = rng.uniform(size=(12, 5)) ** 3
     p[0] = [0.01, 0.01, 0.04, 1.0, 0.02]
     for row, adjusted in zip(p, holm(p), strict=True):
         assert adjusted == pytest.approx(multipletests(row, method="holm")[1])

@@ -52,9 +52,8 @@ def test_typing_leaves_the_given_table_as_it_was(make_runs: MakeRuns) -> None:
     ],
 )
 def test_a_bad_table_is_refused_with_what_is_missing_and_what_is_there(
-    make_runs: MakeRuns, change: object, metric: str, says: str
+    make_runs: MakeRuns, change: Callable[[pd.DataFrame], pd.DataFrame], metric: str, says: str
 ) -> None:
-    assert callable(change)
     with pytest.raises(AnalysisError, match=says):
         typed(change(make_runs({4: [1.0, 1.1]})), "heads", metric)
 

@@ -53,7 +53,7 @@ def test_the_common_step_is_the_last_that_every_used_run_has(make_runs: MakeRuns
     )
     common = at_common_step(of(runs), steps)
     assert common.step == 100
-    assert common.cells.values.loc[0].tolist() == [2.0, 1.9]
+    assert list(common.cells.values.loc[0]) == [2.0, 1.9]
 
 
 def test_the_best_loss_at_a_common_step_is_the_best_up_to_it(make_runs: MakeRuns) -> None:
@@ -66,7 +66,7 @@ def test_the_best_loss_at_a_common_step_is_the_best_up_to_it(make_runs: MakeRuns
         ]
     )
     common = at_common_step(of(runs, "val/loss_best"), steps)
-    assert (common.step, common.cells.values.loc[0].tolist()) == (200, [1.7, 1.9])
+    assert (common.step, list(common.cells.values.loc[0])) == (200, [1.7, 1.9])
 
 
 def test_no_common_step_is_an_error_that_names_why(make_runs: MakeRuns) -> None:
