@@ -1,0 +1,125 @@
+"""Looking at heads: `python -m src.heads show --text "To be, or not to be"`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from src.errors import ConfigError, DataError, UserError
+from src.settings import compose, fail
+
+if TYPE_CHECKING:
+    from src.data.vocabulary import CharacterVocabulary
+    from src.model.gpt import GPT
+
+app = typer.Typer(
+    add_completion=False, pretty_exceptions_enable=False, help="Looking at the heads of a run, or of random weights."
+)
+
+
+@app.callback()
+def commands() -> None:
+    """Keeps `show` a command of its own: more will stand beside it."""
+
+
+@app.command()
+def show(
+    run: Annotated[Path | None, typer.Argument(help="A run's folder; without one, random weights.")] = None,
+    text: Annotated[str, typer.Option(help="What the heads look at, a token a character.")] = "To be, or not to be",
+    heads: Annotated[int | None, typer.Option(help="Query heads of the random weights (4).")] = None,
+    kv_heads: Annotated[
+        int | None, typer.Option(help="Key/value heads of the random weights (as many as heads).")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Size of the random weights: an option of conf/model (nano).")
+    ] = None,
+    attention: Annotated[str | None, typer.Option(help="grouped or latent, for the random weights (grouped).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Which random weights (0).")] = None,
+    layer: Annotated[int | None, typer.Option(help="Only this layer, counted from 0.")] = None,
+    out: Annotated[Path, typer.Option(help="The picture to write.")] = Path("heads.png"),
+) -> None:
+    """Draws each head's attention map: a row a token that looks, a column a token that is looked at."""
+    choices = {"heads": heads, "kv_heads": kv_heads, "model": model, "attention": attention, "seed": seed}
+    chosen = [f"{name}={value}" for name, value in choices.items() if value is not None]
+    try:
+        if not text:
+            raise DataError("an empty text has nothing to look at; give --text at least one character")
+        if run is None:
+            source, network, vocabulary = random_weights(text, chosen)
+        elif chosen:
+            raise ConfigError(
+                f"{' '.join(chosen)} with the run {run}: the run decides; leave them out, or leave the run out"
+            )
+        else:
+            source, network, vocabulary = trained_weights(run)
+        print(draw(network, vocabulary, text, source, layer, out))
+    except UserError as error:
+        fail(error, error.exit_code)
+
+
+def random_weights(text: str, chosen: list[str]) -> tuple[str, GPT, CharacterVocabulary]:
+    """What the picture is of, the model and the characters of the text as its vocabulary.
+
+    Initialised by fan-in: scores then have unit spread, and heads differ visibly before any training.
+    """
+    from src.data.vocabulary import CharacterVocabulary
+    from src.geometry import Geometry
+    from src.model.gpt import GPT
+    from src.model.initialise import initialise
+
+    config = compose([*chosen, f"context_length={len(text)}", "model.init=fan_in"])
+    vocabulary = CharacterVocabulary.of(text)
+    network = GPT(Geometry.of(config), vocabulary.size).eval()
+    initialise(network, config.model.init, config.seed)
+    return f"{config.model.name}, random weights, seed {config.seed}", network, vocabulary
+
+
+def trained_weights(run: Path) -> tuple[str, GPT, CharacterVocabulary]:
+    """The same of a run's checkpoint. Raises RunError where there is none."""
+    from src.training.loading import load_run
+
+    loaded = load_run(run)
+    return run.name, loaded.model.eval(), loaded.vocabulary
+
+
+def draw(network: GPT, vocabulary: CharacterVocabulary, text: str, source: str, layer: int | None, out: Path) -> str:
+    """Writes the picture; gives one line about it.
+
+    Raises DataError for a text past the context or with unknown characters, ConfigError for a layer that is not.
+    """
+    import torch
+
+    from src.head_maps import draw_layers
+
+    g = network.geometry
+    if len(text) > g.context_length:
+        raise DataError(f"the text has {len(text)} tokens; the model sees {g.context_length}: give a shorter --text")
+    if layer is not None and not 0 <= layer < g.layers:
+        raise ConfigError(f"layer={layer}: the model has layers 0 to {g.layers - 1}")
+    tokens = torch.tensor(vocabulary.encode(text).astype("int64"))[None]
+    with torch.inference_mode():
+        layers = [inside.weights[0].numpy() for inside in network.look_inside(tokens)]
+    first = 0 if layer is None else layer
+    shared = "" if g.kv_heads == g.heads else f" on {g.kv_heads} kv-heads"
+    kind = "latent attention" if g.is_latent else "attention"
+    caption = (
+        f"{kind} of {g.heads} heads{shared}, {g.head_dim} wide; {source}\n"
+        "rows look, columns are looked at; each row sums to 1, grey is the future"
+    )
+    figure = draw_layers(
+        layers if layer is None else [layers[layer]],
+        list(text),
+        kv_heads=g.kv_heads,
+        caption=caption,
+        first_layer=first,
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out)
+    where = f"in each of {g.layers} layers" if layer is None else f"in layer {layer}"
+    return f"{out}: {g.heads} heads {where}, {len(text)} x {len(text)} weights a head; {source}"
+
+
+if __name__ == "__main__":
+    app()
