@@ -4,7 +4,7 @@
 # would look its annotations up.
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn
@@ -15,15 +15,18 @@ from omegaconf import DictConfig
 if TYPE_CHECKING:
     from src.sweeps.desk import Desk
     from src.sweeps.plan import Job
+    from src.sweeps.shares import Share
 
 
 class JobLauncher(Launcher):
     """A launcher that is given planned jobs and reports each one to the sweep's desk.
 
-    `workers`: how many jobs it runs at once, or null where that is not for it to say.
+    `workers`: how many jobs it runs at once, as far as it can tell.
     """
 
-    workers: int | None = 1
+    @property
+    def workers(self) -> int:
+        return 1
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context, self.config = hydra_context, config
@@ -52,8 +55,37 @@ class LocalLauncher(JobLauncher):
         run_jobs(jobs, desk)
 
 
+@dataclass
+class ProcessesConf:
+    _target_: str = "hydra_plugins.headcount.launchers.ProcessesLauncher"
+    n_jobs: Optional[int] = None  # noqa: UP045  # omegaconf reads it
+
+
+class ProcessesLauncher(JobLauncher):
+    """`n_jobs` jobs at once in processes of this machine; null: one a GPU, or one a core where there is none."""
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self._n_jobs = n_jobs
+
+    @property
+    def workers(self) -> int:
+        return len(self._shares())
+
+    def run_jobs(self, jobs: "Sequence[Job]", desk: "Desk") -> None:
+        from src.sweeps.pool import run_jobs
+
+        run_jobs(jobs, desk, self._shares())
+
+    def _shares(self) -> "list[Share]":
+        from src.sweeps.shares import core_count, shares, visible_gpus
+
+        may_use_gpus = str(self.config.device) in ("auto", "cuda")
+        return shares(self._n_jobs, visible_gpus() if may_use_gpus else [], core_count())
+
+
 def _store(name: str, node: Any) -> None:
     ConfigStore.instance().store(group="hydra/launcher", name=name, node=node, provider="headcount")
 
 
 _store("local", LocalConf)
+_store("processes", ProcessesConf)

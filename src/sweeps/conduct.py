@@ -58,7 +58,10 @@ def conduct(
         _record_skipped(plan.group, point)
     with StopFlag() as stop:
         desk = Desk(plan, console, stop, load)
-        _run_what_is_missing(plan.jobs, run_jobs, desk)
+        try:
+            _run_what_is_missing(plan.jobs, run_jobs, desk)
+        except KeyboardInterrupt:  # a second Ctrl-C does not wait for jobs to save
+            stop.signal_number = signal.SIGINT
         rows = _final(plan.jobs, desk)
         note_states(plan, {each.job.run_id: each.state for each in rows})
         print_ending(console, plan, rows)

@@ -9,14 +9,10 @@ from rich.text import Text
 
 from src.sweeps.island import Outcome
 from src.sweeps.plan import Job, SweepPlan, keep_corpora
-from src.sweeps.states import FAILED, State
+from src.sweeps.states import FAILED, state_text
 from src.training.plan import LoadCorpus
 from src.training.sinks.quantities import duration_shown, shown
 from src.training.stop import StopFlag
-
-COLOURS = {"finished": "green", "running": "blue", "new": "dim", "not_run": "dim"} | dict.fromkeys(
-    ("interrupted", "preempted", "skipped", "killed"), "yellow"
-)
 
 
 class Desk:
@@ -70,8 +66,3 @@ class Desk:
     def _loss(self, job: Job) -> float | None:
         record = job.standing().record
         return record.summary.get("val/loss") if record is not None else None
-
-
-def state_text(state: State) -> Text:
-    """A state as people read it."""
-    return Text(state.replace("_", " "), style=COLOURS.get(state, "red"))

@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from src.training.stop import StopFlag
+
 
 @contextmanager
-def guard() -> Iterator[None]:
+def guard(stop: StopFlag) -> Iterator[None]:
     """Restores environment, working folder, signal handlers, log handlers, global random states and torch's modes.
 
-    Memory that the job left in reference cycles, as a traceback does, is freed too.
+    Memory that the job left in reference cycles, as a traceback does, is freed too. Signal handlers stay as they are
+    once `stop` was raised: it has then put back those from before the sweep.
     """
     environment, folder = dict(os.environ), os.getcwd()
     handlers = _signal_handlers()
@@ -31,8 +34,9 @@ def guard() -> Iterator[None]:
         _restore_environment(environment)
         with suppress(OSError):
             os.chdir(folder)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        if stop.signal_number is None:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
         for logger, (level, kept) in logs.items():
             _close_handlers(logger, kept)
             logger.setLevel(level)

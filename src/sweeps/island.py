@@ -42,7 +42,7 @@ def run_job(
 ) -> Outcome:
     """Runs what is missing of one job. Raises nothing."""
     since = time.monotonic()
-    with guard():
+    with guard(stop):
         outcome = _run(config, launch_dir, stop, load, open_sinks)
     return Outcome(outcome.state, outcome.error, time.monotonic() - since)
 

@@ -18,14 +18,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
 from src.errors import RunError
 from src.record import encode, now, write_atomically
-from src.sweeps.plan import SweepPlan
 from src.training.environment import code_identity
+
+if TYPE_CHECKING:
+    from src.sweeps.plan import SweepPlan
 
 MANIFEST, _LOCK = "sweep.json", ".sweep.lock"
 SCHEMA_VERSION = 1

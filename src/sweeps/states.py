@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from rich.text import Text
+
 from src.errors import RunError
 from src.record import RECORD, Record, Status
 from src.training.folder import is_held
@@ -19,6 +21,10 @@ FAILED = ("failed", "oom", "diverged", "damaged")
 TO_CONTINUE = ("killed", "preempted", "interrupted")
 RETRIED = ("failed", "oom", "damaged")
 """What the same command tries again, up to a limit. A divergence would only repeat itself."""
+
+COLOURS = {"finished": "green", "running": "blue", "new": "dim", "not_run": "dim"} | dict.fromkeys(
+    ("interrupted", "preempted", "skipped", "killed"), "yellow"
+)
 
 
 @dataclass(frozen=True)
@@ -39,12 +45,12 @@ class Standing:
 def standing(folder: Path) -> Standing:
     """How the run of this folder stands now; a folder that is not there holds a new run."""
     if not (folder / RECORD).exists():
-        return Standing("running" if _is_held(folder) else "new")
+        return Standing("running" if is_held_safely(folder) else "new")
     try:
         record = Record.read(folder)
     except RunError as error:
         return Standing("damaged", reason=str(error))
-    if record.status == "running" and not _is_held(folder):
+    if record.status == "running" and not is_held_safely(folder):
         # Between the two looks the run may have ended, and let go.
         record = Record.read(folder)
         return Standing("killed" if record.status == "running" else record.status, record)
@@ -60,8 +66,14 @@ def is_missing(standing: Standing, max_attempts: int, retry: bool) -> bool:
     return True
 
 
-def _is_held(folder: Path) -> bool:
+def is_held_safely(folder: Path) -> bool:
+    """Whether a living process holds this run; a folder that cannot be written is not being run."""
     try:
         return is_held(folder)
-    except OSError:  # a folder that cannot be written is not being run
+    except OSError:
         return False
+
+
+def state_text(state: State) -> Text:
+    """A state as people read it."""
+    return Text(state.replace("_", " "), style=COLOURS.get(state, "red"))

@@ -12,11 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from src.sweeps.desk import state_text
 from src.sweeps.estimate import Estimate
 from src.sweeps.island import in_one_line
 from src.sweeps.plan import Job, SweepPlan
-from src.sweeps.states import FAILED, TO_CONTINUE, State
+from src.sweeps.states import FAILED, TO_CONTINUE, State, state_text
 from src.training.sinks.quantities import MISSING, bytes_shown, duration_shown, shown
 
 
