@@ -17,6 +17,7 @@ from src.model.gpt import GPT
 from src.training.device import Runtime
 from src.training.events import Phase
 from src.training.stop import StopFlag
+from src.training.stopwatch import rate
 
 PEAK_FLOPS = {
     # Dense, by dtype, from the makers' data sheets. A device that is not here has no utilisation.
@@ -62,8 +63,8 @@ def measure_decoding(
             prefill_seconds.append(prefill)
             decode_seconds.append(decode / decoded)
     a_token = statistics.median(decode_seconds)
-    results["decode/prefill_tokens_per_second"] = (context - decoded) / statistics.median(prefill_seconds)
-    results["decode/tokens_per_second"] = 1 / a_token
+    results["decode/prefill_tokens_per_second"] = rate(context - decoded, statistics.median(prefill_seconds))
+    results["decode/tokens_per_second"] = rate(1, a_token)
     results["decode/ms_per_token"] = 1000 * a_token
 
 

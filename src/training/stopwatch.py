@@ -9,6 +9,11 @@ WARMUP_STEPS = 10
 """Steps after each start (first use of memory, kernel choice, compilation) that are not timed."""
 
 
+def rate(count: float, seconds: float) -> float | None:
+    """So many a second; null where no time passed (a clock may be coarse, or jump)."""
+    return count / seconds if seconds > 0 else None
+
+
 @dataclass
 class Tally:
     """What was timed so far."""
@@ -19,7 +24,7 @@ class Tally:
 
     @property
     def tokens_per_second(self) -> float | None:
-        return self.tokens / self.seconds if self.seconds > 0 else None
+        return rate(self.tokens, self.seconds)
 
 
 class Stopwatch:

@@ -20,6 +20,7 @@ from src.training.evaluation import Evaluation
 from src.training.events import Ended, Event, Logged, Phase, Progress, Saved
 from src.training.folder import claim, is_held
 from src.training.plan import plan_run
+from src.training.run import run
 from src.training.stop import StopFlag
 from tests.training.conftest import Recorder, RunIt, Tiny, logged, runtime_of
 
@@ -175,6 +176,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_as_diverged(tiny: Tiny, run_it: 
         (Progress, 1, "", 0),
         (Progress, 7, "", 0),
         (Phase, 0, "evaluating", 1),
+        (Phase, 0, "evaluating", 12),  # in the second evaluation, at a step that is logged too
         (Saved, 8, "", 0),
         (Logged, 12, "", 0),
         (Phase, 0, "measuring", 0),
@@ -359,3 +361,25 @@ def _wait_for_rows(tmp_path: Path, more_than: int, child: subprocess.Popen) -> N
             return
         time.sleep(0.02)
     raise AssertionError("no rows in time")
+
+
+def test_the_speed_of_a_run_leaves_out_evaluation_saving_and_warm_up(tiny: Tiny, tmp_path: Path) -> None:
+    class SlowWorld(Recorder):
+        """Half a second a step; the first steps, evaluations and saves take very long."""
+
+        now = 16_000.0
+
+        def write(self, event: Event) -> None:
+            if isinstance(event, Progress):
+                self.now += 0.5 if event.step > 3 else 50.0
+            elif isinstance(event, Phase | Saved | Logged):
+                self.now += 100.0
+
+    world = SlowWorld()
+    overrides = ["training.max_steps=40", "training.log_interval=1000", "training.checkpoint_interval=8"]
+    plan = plan_run(tiny(*overrides, "training.eval_interval=7"), tmp_path)
+    record = run(plan, lambda *_: [world], StopFlag(), clock=lambda: world.now).record
+    assert record.status == "finished", record.error
+    assert record.summary["train/timed_steps"] == 30
+    assert record.summary["train/timed_seconds"] == 15.0
+    assert record.summary["train/tokens_per_second"] == 30 * 64 / 15.0
