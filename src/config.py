@@ -11,24 +11,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from src.config_data import DataConfig
 from src.errors import ConfigError, did_you_mean
-
-Positive = Annotated[int, Field(ge=1)]
-Count = Annotated[int, Field(ge=0)]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-Rate = Annotated[float, Field(gt=0)]
+from src.section import Count, Fraction, Positive, Rate, Section
 
 Attention = Literal["grouped", "latent"]
 Regime = Literal["fixed_width", "fixed_head_dim", "equal_params", "equal_cache", "equal_cost"]
 Kernel = Literal["auto", "fused", "flash", "math", "folded", "repeat"]
-
-
-class Section(BaseModel):
-    """Frozen, typed as written (no text taken for a number), and closed to unknown names."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class ModelConfig(Section):
@@ -44,14 +35,6 @@ class ModelConfig(Section):
     tied_embeddings: bool
     init: Literal["torch", "gpt2", "fan_in"]
     dropout: Fraction
-
-
-class DataConfig(Section):
-    name: Literal["shakespeare", "tinyshakespeare", "text_file"]
-    path: str | None
-    validation_fraction: Annotated[float, Field(gt=0, lt=1)] | None
-    order: Literal["shuffled", "random", "sequential"]
-    stride: Positive | None
 
 
 class TrainingConfig(Section):
@@ -165,11 +148,12 @@ class Config(Section):
         its content).
         """
         values = self.model_dump(exclude=_NOT_IDENTITY)
-        values["data"].pop("path")
+        values["data"] = {name: value for name, value in values["data"].items() if name not in _WHERE_DATA_LIES}
         return values
 
 
 _NOT_IDENTITY = {"logger", "sweep", "resume", "runs_dir", "group", "sample", "measurement"}
+_WHERE_DATA_LIES = {"path", "train", "validation", "verify"}
 
 
 def config_hash(identity: Mapping[str, Any], data_hash: str) -> str:
@@ -182,11 +166,21 @@ def config_hash(identity: Mapping[str, Any], data_hash: str) -> str:
 
 
 def setting_names(section: type[BaseModel] = Config, prefix: str = "") -> Iterator[str]:
-    """Every setting in dotted form, sections included: 'heads', 'model', 'model.d_model', ..."""
+    """Every setting in dotted form, once each, sections included: 'heads', 'model', 'model.d_model', ...
+
+    Of a section that comes in several kinds, such as 'data', the settings of all of them.
+    """
     for name, field in section.model_fields.items():
         yield prefix + name
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from setting_names(field.annotation, f"{prefix}{name}.")
+        yield from dict.fromkeys(
+            inner for kind in _sections(field.annotation) for inner in setting_names(kind, f"{prefix}{name}.")
+        )
+
+
+def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
+    for kind in (annotation, *get_args(annotation)):
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield kind
 
 
 def unknown_setting(name: str, also_known: Iterable[str] = ()) -> ConfigError:
@@ -204,7 +198,13 @@ def _lines(error: ValidationError) -> Iterator[str]:
         where = ".".join(str(part) for part in problem["loc"] if part in _FIELD_NAMES or isinstance(part, int))
         kind, got = problem["type"], problem["input"]
         if kind == "extra_forbidden":
-            yield str(unknown_setting(".".join(str(part) for part in problem["loc"])))
+            yield _extra(problem["loc"])
+        elif kind == "union_tag_invalid":
+            context = problem.get("ctx", {})
+            options = str(context.get("expected_tags")).replace("'", "")
+            yield f"{where}.name={context.get('tag')}: there is no such kind; choose one of {options}"
+        elif kind == "union_tag_not_found":
+            yield f"setting {where + '.name'!r} has no value; choose a kind with {where}=..."
         elif kind == "missing":
             yield f"setting {where!r} has no value; conf/ holds one for each setting (was it deleted?)"
         elif kind == "value_error":
@@ -212,6 +212,17 @@ def _lines(error: ValidationError) -> Iterator[str]:
         else:
             message = problem["msg"].replace("Input should", "it should")
             yield f"{where}={got!r}: {message}"
+
+
+def _extra(location: tuple[int | str, ...]) -> str:
+    """What to say of a setting that its section does not have; pydantic puts the section's kind before its name."""
+    section, *kind, name = location if len(location) > 1 else ("", *location)
+    full = f"{section}.{name}".lstrip(".")
+    if full in setting_names():
+        return (
+            f"{full} is no setting of {section}={kind[0] if kind else '?'}; leave it out, or choose another {section}"
+        )
+    return str(unknown_setting(full))
 
 
 _FIELD_NAMES = {part for name in setting_names() for part in name.split(".")}

@@ -7,20 +7,20 @@ neither on the model nor on the batch size: a batch only cuts the next piece fro
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Int, Int64, Integer
+from jaxtyping import Int, Int64
 
+from src.config_data import Order
 from src.data.permutation import ShuffledEpochs
 from src.data.random_words import random_words
+from src.data.tokens import Tokens
 from src.errors import ConfigError, DataError
 from src.randomness import stream_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-Order = Literal["shuffled", "random", "sequential"]
 
 
 class TrainingBatches:
@@ -39,7 +39,7 @@ class TrainingBatches:
 
     def __init__(
         self,
-        tokens: Integer[np.ndarray, " N"],
+        tokens: Tokens,
         context_length: int,
         batch_size: int,
         order: Order,
@@ -107,7 +107,7 @@ class EvaluationWindows:
 
     def __init__(
         self,
-        tokens: Integer[np.ndarray, " M"],
+        tokens: Tokens,
         context_length: int,
         batch_size: int,
         stride: int | None,
@@ -142,6 +142,9 @@ class EvaluationWindows:
         tail = self._windows.last_target - self._tail_start if self._has_tail else 0
         return self._count * self._windows.context_length + tail
 
+    def optimum(self) -> None:
+        """Nobody knows the least loss that a model of a text can have."""
+
     def __iter__(self) -> Iterator[tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]]:
         for first in range(0, self._count, self._batch_size):
             yield self._windows.read(self._stride * np.arange(first, min(first + self._batch_size, self._count)))
@@ -152,7 +155,7 @@ class EvaluationWindows:
 class _Windows:
     """Windows of a token sequence by their start."""
 
-    def __init__(self, tokens: Integer[np.ndarray, " N"], context_length: int) -> None:
+    def __init__(self, tokens: Tokens, context_length: int) -> None:
         if len(tokens) <= context_length:
             raise DataError(
                 f"{len(tokens):,} tokens are too few for context_length={context_length}: a window needs "
@@ -162,19 +165,22 @@ class _Windows:
         self.possible = len(tokens) - context_length  # starts run from 0 to possible - 1
         self.last_target = len(tokens) - 1
         self._tokens = tokens
-        self._view = np.lib.stride_tricks.sliding_window_view(tokens, context_length + 1)
 
     def read(self, starts: Int64[np.ndarray, " B"]) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
-        return _shifted(self._view[starts])
+        width = self.context_length + 1
+        rows = np.empty((len(starts), width), dtype=np.int64)
+        for row, start in zip(rows, starts.tolist(), strict=True):
+            row[:] = self._tokens[start : start + width]
+        return _shifted(rows)
 
     def read_from(self, start: int) -> tuple[Int[Tensor, "1 T"], Int[Tensor, "1 T"]]:
         """The one window from `start` to the end of the sequence."""
-        return _shifted(self._tokens[None, start:])
+        return _shifted(self._tokens[start:].astype(np.int64)[None])
 
 
-def _shifted(rows: Integer[np.ndarray, "B W"]) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
+def _shifted(rows: Int64[np.ndarray, "B W"]) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
     import torch  # here, not above: counting steps needs no torch
 
-    inputs = torch.from_numpy(rows[:, :-1].astype(np.int64))
-    targets = torch.from_numpy(rows[:, 1:].astype(np.int64))
+    inputs = torch.from_numpy(rows[:, :-1].copy())
+    targets = torch.from_numpy(rows[:, 1:].copy())
     return inputs, targets

@@ -1,46 +1,50 @@
-"""A corpus by its name: the text, split in two, as tokens, with a hash that names its content."""
+"""A corpus: two splits of tokens that share a vocabulary, with a hash that names their content."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from jaxtyping import UInt
-
-from src import ROOT
-from src.config import DataConfig
-from src.data import plays
-from src.data.download import PublishedFile, download
-from src.data.text import decode_text, read_bytes, read_text
-from src.data.vocabulary import CharacterVocabulary
+from src.config import TrainingConfig
+from src.config_data import DataConfig, Order
+from src.data.batches import EvaluationWindows, TrainingBatches
+from src.data.tokens import Tokens
+from src.data.vocabulary import Vocabulary
+from src.ends import TokenEnds
 from src.errors import DataError
 
-TINYSHAKESPEARE = PublishedFile(
-    address="https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
-    size=1_115_394,
-    sha256="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
-)
-DOWNLOAD_TIMEOUT_S = 10.0
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """Two splits that share a vocabulary. `hash` depends on the text and its split, not on where it lay."""
+    """Tokens to train on and tokens to validate on.
+
+    `hash` depends on the content and its split, not on where it lay. `val_bytes` are the bytes of text that the
+    validation tokens stand for, null where that is not known.
+    """
 
     name: str
     source: str
     hash: str
-    vocabulary: CharacterVocabulary
-    train_tokens: UInt[np.ndarray, " N"]
-    val_tokens: UInt[np.ndarray, " M"]
-    held_out: tuple[str, ...]
-    validation_fraction: float | None
+    vocabulary: Vocabulary
+    train_tokens: Tokens
+    val_tokens: Tokens
+    val_bytes: int | None
+    order: Order
+    stride: int | None
+    held_out: tuple[str, ...] = ()
+    validation_fraction: float | None = None
+
+    @property
+    def ends(self) -> TokenEnds:
+        """What a model reads and what it answers."""
+        return TokenEnds(self.vocabulary.size)
+
+    @property
+    def bytes_per_token(self) -> float | None:
+        """Mean bytes of text that a validation token stands for; what makes losses of two vocabularies comparable."""
+        return None if self.val_bytes is None else self.val_bytes / len(self.val_tokens)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -51,156 +55,72 @@ class Corpus:
             "hash": self.hash,
             "train_tokens": len(self.train_tokens),
             "val_tokens": len(self.val_tokens),
+            "bytes_per_token": self.bytes_per_token,
             "validation_fraction": self.validation_fraction,
             "held_out": list(self.held_out),
             "vocabulary_size": self.vocabulary.size,
             "vocabulary_hash": self.vocabulary.hash,
-            "vocabulary": self.vocabulary.to_dict(),
+            "vocabulary": self.vocabulary.facts,
         }
 
+    def check_length(self, context_length: int) -> None:
+        """Raises DataError, with the sizes needed, unless each split holds a context and the token after it."""
+        needed = context_length + 1
+        for split, tokens in (("training", self.train_tokens), ("validation", self.val_tokens)):
+            if len(tokens) < needed:
+                raise DataError(
+                    f"data={self.name}: the {split} split holds {len(tokens):,} tokens, but "
+                    f"context_length={context_length} needs at least {needed:,} (a context and the token after it); "
+                    + self._longer(needed)
+                )
 
-@dataclass(frozen=True)
-class _Splits:
-    train: str
-    validation: str
-    source: str
-    held_out: tuple[str, ...] = ()
+    def training_batches(self, context_length: int, training: TrainingConfig, seed: int) -> TrainingBatches:
+        """Windows of the training split, by step."""
+        return TrainingBatches(self.train_tokens, context_length, training.batch_size, self.order, self.stride, seed)
+
+    def evaluation_batches(self, context_length: int, training: TrainingConfig) -> EvaluationWindows:
+        """The whole validation split."""
+        return EvaluationWindows(
+            self.val_tokens,
+            context_length,
+            training.eval_batch_size,
+            training.eval_stride,
+            training.eval_drop_partial_batch,
+        )
+
+    def _longer(self, needed: int) -> str:
+        total = len(self.train_tokens) + len(self.val_tokens)
+        fraction = self.validation_fraction
+        if fraction is None:
+            return "choose a smaller context_length"
+        nearly = int(max((needed - 1) / fraction, needed / (1 - fraction))) - 1  # rounding decides the rest
+        enough = next(
+            n for n in count(nearly) if min(training_share(n, fraction), n - training_share(n, fraction)) >= needed
+        )
+        return (
+            f"use a text of at least {enough:,} tokens (this one has {total:,}) at "
+            f"data.validation_fraction={fraction}, or another fraction, or a smaller context_length"
+        )
+
+
+def training_share(n: int, validation_fraction: float) -> int:
+    """How many of n tokens, from the first on, are for training."""
+    return int(n * (1 - validation_fraction))
 
 
 def load_corpus(data: DataConfig, launch_dir: Path | None = None) -> Corpus:
-    """The corpus that `data` names.
+    """The corpus that `data` names; `src.data.load.load_data` gives tasks too.
 
-    A relative `data.path` starts at `launch_dir`, the folder where the command was typed (null: the
-    current one), so that it means the same file under every launcher.
-    Raises DataError where the text is missing, unreadable or not as published, or a setting does not fit it.
+    Raises ConfigError for a task, which is no corpus.
     """
-    splits = _LOADERS[data.name](data, launch_dir or Path.cwd())
-    vocabulary = CharacterVocabulary.of(splits.train + splits.validation)
-    return Corpus(
-        name=data.name,
-        source=splits.source,
-        hash=_content_hash(splits.train, splits.validation),
-        vocabulary=vocabulary,
-        train_tokens=_read_only(vocabulary.encode(splits.train)),
-        val_tokens=_read_only(vocabulary.encode(splits.validation)),
-        held_out=splits.held_out,
-        validation_fraction=data.validation_fraction,
-    )
+    from src.data.load import load_data
+
+    corpus = load_data(data, launch_dir)
+    if not isinstance(corpus, Corpus):
+        raise DataError(f"data={data.name} is a task and not a corpus; this command works on corpora")
+    return corpus
 
 
 def check_lengths(corpus: Corpus, context_length: int) -> None:
     """Raises DataError, with the sizes needed, unless each split holds a context and the token after it."""
-    needed = context_length + 1
-    for split, tokens in (("training", corpus.train_tokens), ("validation", corpus.val_tokens)):
-        if len(tokens) < needed:
-            raise DataError(
-                f"data={corpus.name}: the {split} split holds {len(tokens):,} tokens, but "
-                f"context_length={context_length} needs at least {needed:,} (a context and the token after it); "
-                + _longer(corpus, needed)
-            )
-
-
-def _longer(corpus: Corpus, needed: int) -> str:
-    total = len(corpus.train_tokens) + len(corpus.val_tokens)
-    fraction = corpus.validation_fraction
-    if fraction is None:
-        return "choose a smaller context_length"
-    nearly = int(max((needed - 1) / fraction, needed / (1 - fraction))) - 1  # rounding decides the rest
-    enough = next(n for n in count(nearly) if min(_n_train(n, fraction), n - _n_train(n, fraction)) >= needed)
-    return (
-        f"use a text of at least {enough:,} tokens (this one has {total:,}) at "
-        f"data.validation_fraction={fraction}, or another fraction, or a smaller context_length"
-    )
-
-
-def _shakespeare(data: DataConfig, launch_dir: Path) -> _Splits:
-    if data.path is not None:
-        raise DataError(
-            f"data.path={data.path} with data=shakespeare: the plays come from a package; "
-            "leave it null, or choose data=text_file"
-        )
-    if data.validation_fraction is not None:
-        raise DataError(
-            f"data.validation_fraction={data.validation_fraction} with data=shakespeare: whole plays are held out "
-            f"({', '.join(plays.HELD_OUT)}); leave it null"
-        )
-    train, validation = plays.read_plays()
-    return _Splits(train, validation, plays.source(), plays.HELD_OUT)
-
-
-def _tinyshakespeare(data: DataConfig, launch_dir: Path) -> _Splits:
-    if data.path is not None:
-        path = _resolved(data.path, launch_dir)
-        content = read_bytes(path)
-    else:
-        path, content = _find_or_download(launch_dir)
-    if not TINYSHAKESPEARE.matches(content):
-        raise DataError(
-            f"{path} is not the published tinyshakespeare: it has {len(content):,} bytes and sha256 "
-            f"{hashlib.sha256(content).hexdigest()}, not {TINYSHAKESPEARE.size:,} bytes and sha256 "
-            f"{TINYSHAKESPEARE.sha256} (changed line endings are enough); put that one in its place, "
-            "or use it as data=text_file data.path=..."
-        )
-    return _contiguous(decode_text(content, str(path)), data, str(path))
-
-
-def _text_file(data: DataConfig, launch_dir: Path) -> _Splits:
-    if data.path is None:
-        raise DataError("data=text_file needs a file: data.path=my.txt (any UTF-8 text)")
-    path = _resolved(data.path, launch_dir)
-    return _contiguous(read_text(path), data, str(path))
-
-
-_LOADERS: dict[str, Callable[[DataConfig, Path], _Splits]] = {
-    "shakespeare": _shakespeare,
-    "tinyshakespeare": _tinyshakespeare,
-    "text_file": _text_file,
-}
-
-
-def _find_or_download(launch_dir: Path) -> tuple[Path, bytes]:
-    folders = dict.fromkeys((ROOT / "data", launch_dir / "data"))
-    places = [folder / "tinyshakespeare.txt" for folder in folders]
-    for place in places:
-        if place.is_file():
-            return place, read_bytes(place)
-    # Once installed, ROOT is site-packages and has no data folder: then the file goes where the command was typed.
-    place = next((place for place in places if place.parent.is_dir()), places[-1])
-    try:
-        return place, download(TINYSHAKESPEARE, place, DOWNLOAD_TIMEOUT_S)
-    except OSError as error:
-        raise DataError(
-            f"data=tinyshakespeare is not at {' or '.join(map(str, places))} and cannot be downloaded ({error}); "
-            f"put the file ({TINYSHAKESPEARE.size:,} bytes, from {TINYSHAKESPEARE.address}) there, "
-            "or use data=shakespeare, which needs no network"
-        ) from None
-
-
-def _contiguous(text: str, data: DataConfig, source: str) -> _Splits:
-    fraction = data.validation_fraction
-    if fraction is None:
-        raise DataError(f"data={data.name} needs data.validation_fraction, the share kept for validation, such as 0.1")
-    n_train = _n_train(len(text), fraction)
-    return _Splits(text[:n_train], text[n_train:], source)
-
-
-def _n_train(n: int, validation_fraction: float) -> int:
-    return int(n * (1 - validation_fraction))
-
-
-def _resolved(path: str, launch_dir: Path) -> Path:
-    return Path(os.path.abspath(launch_dir / os.path.expanduser(path)))
-
-
-def _content_hash(*splits: str) -> str:
-    digest = hashlib.sha256()
-    for split in splits:
-        content = split.encode()
-        digest.update(len(content).to_bytes(8, "big"))  # so that moving the split changes the hash
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def _read_only(tokens: UInt[np.ndarray, " N"]) -> UInt[np.ndarray, " N"]:
-    tokens.flags.writeable = False
-    return tokens
+    corpus.check_length(context_length)

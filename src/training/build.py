@@ -45,21 +45,8 @@ def build(config: Config, geometry: Geometry, corpus: Corpus, runtime: Runtime, 
     model = make_model(config, geometry, corpus.vocabulary.size)
     initialise(model, config.model.init, config.seed)
     model = model.to(runtime.device, runtime.weight_dtype)
-    batches = TrainingBatches(
-        corpus.train_tokens,
-        config.context_length,
-        training.batch_size,
-        config.data.order,
-        config.data.stride,
-        config.seed,
-    )
-    windows = EvaluationWindows(
-        corpus.val_tokens,
-        config.context_length,
-        training.eval_batch_size,
-        training.eval_stride,
-        training.eval_drop_partial_batch,
-    )
+    batches = corpus.training_batches(config.context_length, training, config.seed)
+    windows = corpus.evaluation_batches(config.context_length, training)
     found = kernels_that_run(config)
     if runtime.compile:
         found |= compile_or_fall_back(model, batches, runtime, is_required=training.compile == "required")

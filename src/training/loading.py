@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from src.config import Config
-from src.data.vocabulary import CharacterVocabulary
+from src.data.vocabulary import Vocabulary, vocabulary_of
 from src.errors import RunError
 from src.geometry import Geometry
 from src.model.gpt import GPT
@@ -20,7 +20,7 @@ class LoadedRun:
 
     config: Config
     geometry: Geometry
-    vocabulary: CharacterVocabulary
+    vocabulary: Vocabulary
     model: GPT
     step: int
 
@@ -33,7 +33,7 @@ def load_run(folder: Path) -> LoadedRun:
         raise RunError(f"{folder} {what}; name a run's folder: runs/<group>/<run_id>")
     config = Config.of(content["config"])
     geometry = Geometry(**content["geometry"])
-    vocabulary = CharacterVocabulary.from_dict(content["vocabulary"])
+    vocabulary = vocabulary_of(content["vocabulary"])
     model = make_model(config, geometry, vocabulary.size)
     model.load_state_dict(content["model"])
     return LoadedRun(config, geometry, vocabulary, model.eval(), content["state"]["step"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from src.config import SampleConfig
-from src.data.vocabulary import CharacterVocabulary
+from src.data.vocabulary import Vocabulary
 from src.errors import DataError
 from src.model.generate import generate
 from src.model.gpt import GPT
@@ -15,7 +15,7 @@ from src.training.device import Runtime
 
 def continue_text(
     model: GPT,
-    vocabulary: CharacterVocabulary,
+    vocabulary: Vocabulary,
     sample: SampleConfig,
     seed: int,
     runtime: Runtime,
@@ -27,13 +27,13 @@ def continue_text(
     An empty prompt stands for a line break (or the first known character). A character that the model never
     saw raises DataError; with `replace_unseen` a prompt that holds one is replaced like an empty one.
     """
-    prompt = sample.prompt or _start(vocabulary)
+    prompt = sample.prompt or vocabulary.start
     try:
         tokens = vocabulary.encode(prompt)
     except DataError:
         if not replace_unseen:
             raise
-        prompt = _start(vocabulary)
+        prompt = vocabulary.start
         tokens = vocabulary.encode(prompt)
     inputs = torch.from_numpy(tokens.astype("int64"))[None].to(runtime.device)
     generator = torch.Generator().manual_seed(stream_seed(seed, "sample"))
@@ -49,7 +49,3 @@ def continue_text(
         )
         drawn = [int(token) for token in steps]
     return prompt, vocabulary.decode(drawn)
-
-
-def _start(vocabulary: CharacterVocabulary) -> str:
-    return "\n" if "\n" in vocabulary.characters else vocabulary.characters[0]

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from src.data.batches import EvaluationWindows, Order, TrainingBatches
+from src.config_data import Order
+from src.data.batches import EvaluationWindows, TrainingBatches
 from src.errors import ConfigError, DataError
 
 TOKENS = np.arange(1000, dtype=np.uint16)  # a token is its own place

@@ -1,4 +1,4 @@
-"""What a token means: one integer a character."""
+"""One token a character."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Integer, UInt
 
+from src.data.vocabulary.checks import known_tokens
 from src.errors import DataError
 
 _SHOWN = 120  # characters that an error lists before it only counts them
@@ -56,6 +57,14 @@ class CharacterVocabulary:
         return {"kind": "characters", "characters": self.characters}
 
     @property
+    def facts(self) -> dict[str, str]:
+        return self.to_dict()
+
+    @property
+    def start(self) -> str:
+        return "\n" if "\n" in self.characters else self.characters[0]
+
+    @property
     def size(self) -> int:
         return len(self.characters)
 
@@ -64,7 +73,7 @@ class CharacterVocabulary:
         """The smallest unsigned type that holds every token."""
         return np.min_scalar_type(self.size - 1)
 
-    @cached_property
+    @property
     def hash(self) -> str:
         """SHA-256 of the characters: vocabularies of one size but of other characters differ here."""
         return hashlib.sha256(_code_points(self.characters).tobytes()).hexdigest()
@@ -81,14 +90,12 @@ class CharacterVocabulary:
 
     def decode(self, tokens: Integer[np.ndarray, " T"] | Sequence[int]) -> str:
         """The text of tokens. Raises DataError for a token that the vocabulary does not have."""
-        ids = np.asarray(tokens, dtype=np.int64)
-        outside = (ids < 0) | (ids >= self.size)
-        if outside.any():
-            raise DataError(
-                f"token {ids[outside][0]} is none of the vocabulary's {self.size} (0 to {self.size - 1}); "
-                "were the tokens made with another vocabulary?"
-            )
-        return _text(_code_points(self.characters)[ids])
+        return _text(_code_points(self.characters)[known_tokens(tokens, self.size)])
+
+    def bytes_of(self, tokens: Integer[np.ndarray, " T"]) -> int:
+        """UTF-8 bytes of the text that tokens stand for."""
+        widths = np.array([len(character.encode("utf-8", "surrogatepass")) for character in self.characters])
+        return int(np.bincount(tokens, minlength=self.size) @ widths)
 
     @cached_property
     def _token_of(self) -> UInt[np.ndarray, " N"]:

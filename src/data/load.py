@@ -1,0 +1,93 @@
+"""Data by its name. Whatever it is, it answers the same calls, and a run needs no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from src.config import TrainingConfig
+from src.config_data import DataConfig, ShardsConfig, TextConfig
+from src.data import texts
+from src.data.corpora import Corpus
+from src.data.shards.corpus import token_shards
+from src.data.tasks.data import TaskData
+from src.data.vocabulary import Vocabulary
+from src.ends import Ends
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Batches(Protocol):
+    """Training batches by step number, a pure function of the seed and the step."""
+
+    @property
+    def steps_per_epoch(self) -> int | None: ...
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor]: ...
+
+
+class EvaluationBatches(Protocol):
+    """The whole of what is evaluated, the same for every model and seed; it can be gone through again."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]: ...
+
+    def optimum(self) -> float | None:
+        """The least mean loss that any model can expect here; null where nobody knows."""
+        ...
+
+
+class Data(Protocol):
+    """What a run trains on and is judged by: a corpus or a task."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def hash(self) -> str:
+        """Names the content, wherever it lies: equal hashes mean equal data."""
+        ...
+
+    @property
+    def ends(self) -> Ends: ...
+
+    @property
+    def vocabulary(self) -> Vocabulary | None: ...
+
+    @property
+    def bytes_per_token(self) -> float | None: ...
+
+    @property
+    def facts(self) -> dict[str, Any]: ...
+
+    def check_length(self, context_length: int) -> None: ...
+
+    def training_batches(self, context_length: int, training: TrainingConfig, seed: int) -> Batches: ...
+
+    def evaluation_batches(self, context_length: int, training: TrainingConfig) -> EvaluationBatches: ...
+
+
+_TEXTS = {
+    "shakespeare": texts.shakespeare,
+    "tinyshakespeare": texts.tinyshakespeare,
+    "text_file": texts.text_file,
+    "bytes_file": texts.bytes_file,
+}
+
+
+def load_data(data: DataConfig, launch_dir: Path | None = None) -> Corpus | TaskData:
+    """The corpus or the task that `data` names.
+
+    A relative `data.path` starts at `launch_dir`, the folder where the command was typed (null: the current one),
+    so that it means the same file under every launcher.
+    Raises DataError where something is missing, unreadable or not as published, or a setting does not fit it.
+    """
+    launch_dir = launch_dir or Path.cwd()
+    if isinstance(data, TextConfig):
+        return _TEXTS[data.name](data, launch_dir)
+    if isinstance(data, ShardsConfig):
+        return token_shards(data, launch_dir)
+    return TaskData.of(data)

@@ -1,0 +1,71 @@
+"""From random words to what a task draws: numbers below a bound, uniforms, normals, members of a set.
+
+Each takes words of 64 bits and gives one draw a word, elementwise, unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float64, Int64, UInt64
+
+Words = UInt64[np.ndarray, "..."]
+
+
+def below(words: UInt64[np.ndarray, "*N"], bound: int) -> Int64[np.ndarray, "*N"]:
+    """Whole numbers from 0 to bound - 1; even to within bound / 2^64.
+
+    >>> below(np.array([3, 11, 24], dtype=np.uint64), 10).tolist()
+    [3, 1, 4]
+    """
+    return (words % np.uint64(bound)).astype(np.int64)
+
+
+def uniforms(words: UInt64[np.ndarray, "*N"]) -> Float64[np.ndarray, "*N"]:
+    """Numbers between 0 and 1, never either of them: 53 bits of a word and half a step."""
+    return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def exponentials(words: UInt64[np.ndarray, "*N"]) -> Float64[np.ndarray, "*N"]:
+    """Exponential numbers of mean 1."""
+    return -np.log(uniforms(words))
+
+
+def normals(words: UInt64[np.ndarray, "B W"]) -> Float64[np.ndarray, "B W"]:
+    """Independent normal numbers of mean 0 and variance 1, by rows; W must be even.
+
+    Source: Box and Muller 1958.
+    """
+    half = words.shape[1] // 2
+    radius = np.sqrt(2 * exponentials(words[:, :half]))
+    angle = 2 * np.pi * uniforms(words[:, half:])
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+
+
+def members(words: UInt64[np.ndarray, "B W"], size: int) -> Int64[np.ndarray, "B M"]:
+    """Half as many different members of range(size) as there are words, in random order, by rows.
+
+    Costs what the members cost, not what the set does. Source: Floyd's sampling, Bentley and Floyd 1987.
+
+    >>> words = np.array([[0, 1, 2, 30, 10, 20]], dtype=np.uint64)  # the set {0, 1, 2}, then its order
+    >>> members(words, 3).tolist()
+    [[1, 2, 0]]
+    """
+    count = words.shape[1] // 2
+    chosen = np.full((len(words), count), -1, dtype=np.int64)
+    for i in range(count):
+        last = size - count + i
+        drawn = below(words[:, i], last + 1)
+        is_taken = (chosen[:, :i] == drawn[:, None]).any(axis=1)
+        chosen[:, i] = np.where(is_taken, last, drawn)
+    order = np.argsort(words[:, count:], axis=1, kind="stable")
+    return np.take_along_axis(chosen, order, axis=1)
+
+
+def weighted_members(
+    words: UInt64[np.ndarray, "B S"], weights: Float64[np.ndarray, " S"], count: int
+) -> Int64[np.ndarray, "B M"]:
+    """`count` different places, one after the other, each drawn in proportion to the weights that are left; by rows.
+
+    Source: Efraimidis and Spirakis 2006: the smallest of exponential times with these rates.
+    """
+    return np.argsort(exponentials(words) / weights, axis=1, kind="stable")[:, :count]

@@ -1,0 +1,135 @@
+"""One long sequence of tokens, in memory or on disk, in one piece or several; all read alike, by slices."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Integer
+
+from src.errors import DataError
+
+CHUNK = 1 << 20
+
+
+class Tokens(Protocol):
+    """What windows are cut from: a numpy array, or something on disk that answers like one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, places: slice, /) -> Integer[np.ndarray, " N"]:
+        """The tokens of a slice of step 1, as an array."""
+        ...
+
+
+class TokenFile:
+    """A part of a file that holds `count` tokens of one width, from byte `offset` on.
+
+    Read, not mapped: a mapped file counts as the process's memory, page by page as it is touched, and a file cut
+    short under a running job would kill it without a word.
+
+    Raises DataError, with the file and the offset, where the file cannot be read, became shorter, or holds a token
+    that is not below `vocabulary_size`.
+    """
+
+    def __init__(self, path: Path, dtype: np.dtype[Any], offset: int, count: int, vocabulary_size: int) -> None:
+        self.path, self.dtype, self.offset, self.count = path, dtype, offset, count
+        self.vocabulary_size = vocabulary_size
+        self._file: int | None = None
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, places: slice) -> Integer[np.ndarray, " N"]:
+        start, stop, step = places.indices(self.count)
+        if step != 1:
+            raise ValueError(f"step={step}; a file of tokens is read forwards, token by token")
+        width, wanted = self.dtype.itemsize, max(0, stop - start)
+        content = self._read(wanted * width, self.offset + start * width)
+        tokens = np.frombuffer(content, dtype=self.dtype)
+        check_tokens(tokens, self.vocabulary_size, self.path, self.offset + start * width)
+        return tokens
+
+    def _read(self, size: int, offset: int) -> bytes:
+        if self._file is None:
+            self._file = _open(self.path)
+            weakref.finalize(self, os.close, self._file)
+        content = bytearray()
+        while len(content) < size:  # one call gives at most 2 GiB, and a network file system less
+            piece = os.pread(self._file, size - len(content), offset + len(content))
+            if not piece:
+                raise DataError(
+                    f"{self.path} ends at byte offset {offset + len(content)}, before its last token: it was cut "
+                    "short while in use; put the whole file back"
+                )
+            if len(piece) == size:
+                return piece
+            content += piece
+        return bytes(content)
+
+
+class TokenSequence:
+    """Pieces one after the other, as one sequence: where one ends and the next begins cannot be seen.
+
+    >>> halves = TokenSequence([np.array([0, 1, 2]), np.array([3, 4])])
+    >>> len(halves), halves[1:4].tolist()
+    (5, [1, 2, 3])
+    """
+
+    def __init__(self, pieces: Sequence[Tokens]) -> None:
+        self.pieces = pieces
+        self._ends = list(accumulate(len(piece) for piece in pieces))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __getitem__(self, places: slice) -> Integer[np.ndarray, " N"]:
+        start, stop, step = places.indices(len(self))
+        if step != 1:
+            raise ValueError(f"step={step}; a sequence of tokens is read forwards, token by token")
+        parts = []
+        number = bisect_right(self._ends, start)
+        while start < stop:
+            begin = self._ends[number - 1] if number else 0
+            end = min(stop, self._ends[number])
+            parts.append(self.pieces[number][start - begin : end - begin])
+            start, number = end, number + 1
+        if len(parts) == 1:
+            return parts[0]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint8)
+
+
+def chunks(tokens: Tokens, size: int = CHUNK) -> Iterator[Integer[np.ndarray, " N"]]:
+    """The whole sequence, a piece at a time."""
+    places = [*range(0, len(tokens), size), len(tokens)]
+    for start, stop in pairwise(places):
+        yield tokens[start:stop]
+
+
+def check_tokens(tokens: Integer[np.ndarray, " N"], vocabulary_size: int, path: Path, offset: int) -> None:
+    """Raises DataError for the first token that the vocabulary does not have; `offset` is where they lie in bytes."""
+    if tokens.size and int(tokens.max()) >= vocabulary_size:
+        place = int(np.argmax(tokens >= vocabulary_size))
+        raise DataError(
+            f"{path}: token {tokens[place]} at byte offset {offset + place * tokens.itemsize} is none of the "
+            f"vocabulary's {vocabulary_size} (0 to {vocabulary_size - 1}); is data.vocabulary_size right, and is it "
+            f"a file of {tokens.dtype} tokens?"
+        )
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist any more; put it back") from None
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be opened ({error.strerror}); is it readable, "
+            "and are fewer files open than ulimit -n allows?"
+        ) from None
