@@ -7,6 +7,7 @@ heads=1,2,4 seed=range(3)                    two axes: 9 points
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
-from src.config import setting_names
 from src.errors import ConfigError
 from src.settings import check_overrides
 
@@ -69,7 +69,7 @@ def read_request(arguments: Sequence[str], params: Mapping[str, Any] | None = No
     """
     of_file = [read for name, values in (params or {}).items() for read in _read(f"{name}={_written(values)}")]
     of_command = [read for argument in arguments for read in _read(argument)]
-    _refuse_repeats(of_command)
+    _refuse_repeated_lists(of_command)
     given = {name for names, _, _ in of_command for name in names}
     merged = [narrowed for read in of_file if (narrowed := _without(read, given)) is not None] + of_command
     fixed = tuple(line for _, line, axis in merged if axis is None and line)
@@ -102,8 +102,6 @@ def _read(argument: str) -> Iterator[_Read]:
 def _paired(names: tuple[str, ...], values: str) -> Axis:
     check_overrides([f"{name}=null" for name in names])
     written = f"({','.join(names)})={values}"
-    if not set(names) <= set(setting_names()):
-        raise ConfigError(f"{written}: only settings can vary together, not config groups; list those by themselves")
     if len(set(names)) < len(names):
         raise ConfigError(f"{written} names a setting twice")
     override = _parse("pair=" + values.replace("(", "[").replace(")", "]"))
@@ -157,13 +155,13 @@ def _without(read: _Read, given: set[str]) -> _Read | None:
     return rest, line, Axis(rest, tuple(tuple(position[k] for k in kept) for position in axis.positions))
 
 
-def _refuse_repeats(reads: Sequence[_Read]) -> None:
-    seen: set[str] = set()
-    for names, _, _ in reads:
-        for name in names:
-            if name in seen:
+def _refuse_repeated_lists(reads: Sequence[_Read]) -> None:
+    # Of a single value the last one counts, as ever; of lists one would be lost without a word.
+    names = Counter(name for read in reads for name in read[0])
+    for read_names, _, axis in reads:
+        for name in read_names:
+            if axis is not None and names[name] > 1:
                 raise ConfigError(f"{name} is given twice; give one list, such as {name}=1,2,4")
-            seen.add(name)
 
 
 def _refuse_one_for_all(axis: Axis) -> None:

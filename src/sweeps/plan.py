@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from src.config import Config, DataConfig
-from src.data.corpora import Corpus, load_corpus
 from src.errors import ConfigError, UserError
 from src.geometry import Geometry
 from src.sweeps.axes import Request
 from src.sweeps.points import Point
 from src.sweeps.states import Standing, is_missing, standing
-from src.training.plan import LoadCorpus, plan_run
+from src.training.plan import LoadCorpus, load_corpus, plan_run
 
 
 @dataclass(frozen=True)
@@ -129,9 +128,9 @@ def plan_sweep(
 
 def keep_corpora() -> LoadCorpus:
     """A loader that keeps what it loaded: the jobs of a sweep read the same text."""
-    kept: dict[tuple[str, Path], Corpus] = {}
+    kept: dict[tuple[str, Path], Any] = {}
 
-    def load(data: DataConfig, launch_dir: Path) -> Corpus:
+    def load(data: DataConfig, launch_dir: Path) -> Any:
         key = data.model_dump_json(), launch_dir
         if key not in kept:
             kept[key] = load_corpus(data, launch_dir)

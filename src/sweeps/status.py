@@ -78,7 +78,8 @@ def _progress(run: Seen) -> str:
 def _footer(folder: Path, runs: Sequence[Seen]) -> Iterator[str]:
     counts = Counter(run.state for run in runs)
     done = counts["finished"]
-    yield f"{done:,} of {len(runs):,} finished ({done / len(runs):.0%})"
+    planned = max(1, len(runs) - counts["skipped"])
+    yield f"{done:,} of {planned:,} finished ({done / planned:.0%})"
     left = seconds_left(runs)
     if left is not None:
         yield f"about {duration_shown(left)} left, as {counts['running']} run at once"
