@@ -26,14 +26,14 @@ KINDS = {
 }
 
 
-def decode(geometry: Geometry, kernel: str) -> dict[str, float]:
+def decode(geometry: Geometry) -> dict[str, float]:
     graphs = []
 
     def count(graph: fx.GraphModule, _: list[torch.Tensor]):
         graphs.append(graph)
         return graph.forward
 
-    model = GPT(geometry, 11, kernel=kernel)
+    model = GPT(geometry, 11)
     initialise(model, "torch", 0)
     compiled = torch.compile(model, backend=count)
     prompt = torch.arange(2 * 20).view(2, 20) % 11
@@ -54,7 +54,6 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     found = {}
     for name, geometry in KINDS.items():
-        for kernel in ("auto", "fused") if name == "gqa" else ("auto",):
-            torch._dynamo.reset()
-            found[f"{name} {kernel}"] = decode(geometry, kernel)
+        torch._dynamo.reset()
+        found[name] = decode(geometry)
     print(json.dumps(found))

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from src import costs
@@ -31,6 +31,7 @@ def test_cached_decoding_equals_the_full_forward_for_any_split(kind, make_model,
     with torch.no_grad():
         full = model(prompt)
 
+        @settings(max_examples=8)
         @given(CUTS)
         def holds(cuts):
             assert (decode(model, prompt, cuts) - full).abs().max() <= tolerance
