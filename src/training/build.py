@@ -16,7 +16,7 @@ from src.errors import RunError
 from src.geometry import Geometry
 from src.model.gpt import GPT, next_token_loss
 from src.model.initialise import initialise
-from src.model.kernels import resolve
+from src.model.kernel_report import kernel_report
 from src.training.device import Runtime
 from src.training.loop import State
 from src.training.optimiser import Trainer
@@ -47,7 +47,7 @@ def build(config: Config, geometry: Geometry, corpus: Corpus, runtime: Runtime, 
     model = model.to(runtime.device, runtime.weight_dtype)
     batches = corpus.training_batches(config.context_length, training, config.seed)
     windows = corpus.evaluation_batches(config.context_length, training)
-    found = kernels_that_run(config)
+    found = kernels_that_run(model, runtime)
     if runtime.compile:
         found |= compile_or_fall_back(model, batches, runtime, is_required=training.compile == "required")
     state = State()
@@ -98,12 +98,14 @@ def restore(parts: Parts, content: dict[str, Any]) -> None:
     parts.stopwatch.total = parts.state.timed
 
 
-def kernels_that_run(config: Config) -> dict[str, Any]:
-    """The attention kernel of training and of decoding, as the call resolves it."""
-    kernel, dropout = config.attention_kernel, config.model.dropout
+def kernels_that_run(model: GPT, runtime: Runtime) -> dict[str, Any]:
+    """The attention kernel of each phase, found by running it: for the record."""
+    with torch.random.fork_rng(devices=[]):  # it makes a small layer, whose first filling is torch's own
+        report = kernel_report(model, runtime.torch_dtype)
     return {
-        "attention_kernel": resolve(kernel, new=config.context_length, dropout=dropout),
-        "decode_attention_kernel": resolve(kernel, new=1),
+        "attention_kernel": report["training"],
+        "prefill_attention_kernel": report["prefill"],
+        "decode_attention_kernel": report["decode"],
     }
 
 

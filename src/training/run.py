@@ -15,6 +15,7 @@ import yaml
 from src.config import Config, config_hash
 from src.costs import Costs
 from src.errors import Diverged, RunError, Stopped
+from src.model.kernel_report import check_kernel
 from src.record import CONFIG, LOG, SAMPLE, Record, Status, now, write_atomically
 from src.training.build import Parts, build, checkpoint_content, restore
 from src.training.checkpoint import load_checkpoint, save_checkpoint
@@ -58,6 +59,8 @@ def run(
     """
     config = plan.config
     runtime = choose_runtime(config, plan.geometry, plan.corpus.vocabulary.size)
+    if config.attention_kernel != "auto":
+        check_kernel(config.attention_kernel, runtime.device, runtime.torch_dtype, plan.geometry, config.model.dropout)
     folder = claim(plan.parent, plan.run_id, config.resume)
     try:
         if folder.previous is not None and folder.previous.status == "finished":

@@ -76,7 +76,8 @@ def test_a_finished_run_leaves_a_complete_record(tiny: Tiny, run_it: RunIt) -> N
     assert {"commit", "uncommitted_hash", "source_hash"} <= record.code.keys()
     assert record.environment["dtype"] == "float32"
     assert record.environment["threads"] == 1
-    assert record.environment["attention_kernel"] == "fused"
+    assert record.environment["attention_kernel"].startswith("fused:")
+    assert record.environment["decode_attention_kernel"] == "folded"
     names = {path.name for path in result.folder.iterdir()}
     assert {"record.json", "config.yaml", "metrics.jsonl", "log.txt", "checkpoint.pt", "sample.txt"} <= names
     raw = json.loads((result.folder / "record.json").read_text())
@@ -289,7 +290,11 @@ def test_a_corpus_is_known_by_its_content_not_by_its_place(tiny: Tiny, tmp_path:
         (["context_length=2000"], DataError, "context_length=2000 needs at least 2,001"),
         (["device=cuda:99"], ConfigError, "device=cuda:99"),
         (["device=cpu", "training.dtype=float16"], ConfigError, "float16"),
-        (["attention_kernel=flash", "training.dtype=float64", "device=cuda:99"], ConfigError, "cuda:99"),
+        (
+            ["attention_kernel=flash", "model.dropout=0.1", "device=cpu"],
+            ConfigError,
+            "attention_kernel=flash cannot run",
+        ),
         (["data.path=nowhere.txt"], DataError, "nowhere.txt"),
     ],
 )
