@@ -132,7 +132,10 @@ def _shape(verdict: Verdict) -> str:
     span = f"{best.low}" if best.low == best.high else f"{best.low} to {best.high}"
     text = f"The best mean is at {best.arm} {verdict.factor} (95% of resampled seeds: {span}; {best.seeds} seeds)"
     if turn is not None and best.seeds >= MINIMUM_PAIRS:
-        text += f"; a turn from better to worse: p = {turn.p:.3g} (two lines, at {turn.turn})"
+        text += (
+            f"; a turn from better to worse at {turn.turn}: p = {turn.p:.3g} (two lines), {turn.rise:+.4g} "
+            f"({turn.rise_low:+.4g} to {turn.rise_high:+.4g}) worse at {verdict.arms.index[-1]}"
+        )
     return text + "."
 
 

@@ -113,7 +113,7 @@ def sign_flip_p(differences: Differences, signs: Signs) -> PerContrast:
     Exact with `every_sign`; with `random_signs` the identity counts as one of the flips, so p is never 0.
     """
     t = flipped_t(differences, signs)
-    return (t >= t[..., :1, :] * (1 - _TIE)).mean(axis=-2)
+    return _reaches(t, t[..., :1, :]).mean(axis=-2)
 
 
 def family_p(differences: Differences, signs: Signs) -> PerContrast:
@@ -127,10 +127,14 @@ def family_p(differences: Differences, signs: Signs) -> PerContrast:
     order = np.argsort(-t[..., 0, :], axis=-1, kind="stable")
     ranked = np.take_along_axis(t, order[..., None, :], axis=-1)
     largest = np.maximum.accumulate(ranked[..., ::-1], axis=-1)[..., ::-1]  # over itself and all with a smaller |t|
-    p = (largest >= ranked[..., :1, :] * (1 - _TIE)).mean(axis=-2)
+    p = _reaches(largest, ranked[..., :1, :]).mean(axis=-2)
     p = np.maximum.accumulate(p, axis=-1)
     return np.take_along_axis(p, np.argsort(order, axis=-1, kind="stable"), axis=-1)
 
 
+def _reaches(t: Array, seen: Array) -> Array:
+    """Where |t| is at least the one seen; two that rounding alone tells apart are one value."""
+    return t >= seen * (1 - _TIE) - _TIE
+
+
 _TIE = 1e-9
-"""Two |t| closer than this share are one value: rounding must not break a tie."""

@@ -15,6 +15,7 @@ from analysis.arms import resampled_means
 from analysis.cells import Cells
 from analysis.decision import CONFIDENCE, MINIMUM_PAIRS
 from analysis.findings import Finding, caution, some
+from analysis.inference import t_interval
 from src.metrics import METRICS
 
 PerStudy = Float[Array, "*studies"]
@@ -34,13 +35,17 @@ class Trend:
 class Turn:
     """The two-lines test. p of 'better up to some head count, worse after it', the turn, and the two slopes.
 
-    Slopes are a doubling of the head count's change of the metric, positive meaning worse.
+    Slopes are a doubling of the head count's change of the metric, positive meaning worse. `rise` is how much
+    worse the largest head count is than the turn, with its 95% t interval.
     """
 
     p: float
     turn: Any
     slope_before: float
     slope_after: float
+    rise: float
+    rise_low: float
+    rise_high: float
     seeds: int
 
 
@@ -107,13 +112,19 @@ def two_lines(values: pd.DataFrame, metric: str) -> Turn:
     count and tested over seeds, so that what a seed does to all arms cancels.
     """
     x = np.log2(values.columns.to_numpy(dtype=float))
-    p, before, after = two_lines_by_break(_worse(values, metric), x)
+    y = _worse(values, metric)
+    p, before, after = two_lines_by_break(y, x)
     chosen = int(np.argmin(p))
+    rises = y[:, -1:] - y[:, chosen + 1, None]
+    low, high = t_interval(rises, CONFIDENCE)
     return Turn(
         p=float(min(1.0, p[chosen] * len(p))),
         turn=list(values.columns)[chosen + 1],
         slope_before=float(before[chosen]),
         slope_after=float(after[chosen]),
+        rise=float(rises.mean()),
+        rise_low=float(low[0]),
+        rise_high=float(high[0]),
         seeds=len(values),
     )
 

@@ -41,8 +41,8 @@ def tuned(
     held_out = runs[~runs["seed"].isin(tuning)]
     if held_out.empty or not tuning:
         raise AnalysisError(f"tuning seeds {some(list(map(str, tuning)))} leave no seed to choose or none to test on")
-    pilot = runs[runs["seed"].isin(tuning) & (runs["status"] == FINISHED)]
-    table = pilot.groupby([factor, setting, "seed"])[metric].first().unstack("seed").reindex(columns=tuning)
+    finished = runs[runs["status"] == FINISHED]
+    table = finished.groupby([factor, setting, "seed"])[metric].first().unstack("seed").reindex(columns=tuning)
     means = table.astype(float).mean(axis=1, skipna=False).unstack(setting).sort_index(axis=1)
     untried = [
         str(arm) for arm in runs[factor].dropna().unique() if arm not in means.index or means.loc[arm].isna().all()

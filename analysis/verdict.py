@@ -48,17 +48,24 @@ class Verdict:
     def answer(self) -> Answer:
         """Is more always better, over the arms that ran?
 
-        Yes needs HELPS on every step of the ladder. No needs a HURTS or a turn; or a PLATEAU somewhere.
+        Yes needs HELPS on every step of the ladder. No needs a HURTS, or a turn with a rise beyond the margin;
+        or a PLATEAU somewhere.
         """
         labels = [label for table in (self.contrasts, self.ladder) if len(table) for label in table["label"]]
-        turn = self.shape.turn
-        turns = turn is not None and turn.seeds >= MINIMUM_PAIRS and turn.p <= ALPHA
-        if HURTS in labels or turns:
+        if HURTS in labels or self.turns:
             return "no: it hurts"
         if PLATEAU in labels:
             return "no: it levels off"
         complete = len(self.ladder) == len(self.arms) - 1 > 0 and not self._arms_without_runs
         return "yes" if complete and (self.ladder["label"] == HELPS).all() else "unsettled"
+
+    @property
+    def turns(self) -> bool:
+        """More is better up to some arm and worse after it, by more than the margin."""
+        turn = self.shape.turn
+        if turn is None or self.margin is None or turn.seeds < MINIMUM_PAIRS:
+            return False
+        return turn.p <= ALPHA and turn.rise_low > self.margin
 
     @property
     def cautions(self) -> tuple[Finding, ...]:

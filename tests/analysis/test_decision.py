@@ -32,6 +32,13 @@ def test_a_difference_that_is_shown_but_straddles_the_margin_stays_open() -> Non
     assert decision.differs.tolist() == [True]
 
 
+def test_a_label_needs_the_sign_flips_too() -> None:
+    # One difference of six is zero: the t test is sure, the sign flips reach no more than 2 of 32.
+    decision = judged(-0.5, margin=0.001)
+    assert decision.p_beyond[0] < 0.05 < decision.p_family[0]
+    assert decision.label.tolist() == [INCONCLUSIVE]
+
+
 def test_five_pairs_get_no_label_however_large_the_difference() -> None:
     assert judged(-100.0, 0.0, spread=SPREAD[:5]).label.tolist() == [INCONCLUSIVE] * 2
 

@@ -83,6 +83,12 @@ def test_equal_differences_tie_with_their_flips_despite_rounding() -> None:
     assert sign_flip_p(d, every_sign(4)).tolist() == [5 / 8]
 
 
+def test_tenths_tie_as_whole_numbers_do(rng: Rng) -> None:
+    whole = rng.integers(-5, 6, size=(200, 7, 1)).astype(float)
+    assert (sign_flip_p(whole / 10, every_sign(7)) == sign_flip_p(whole, every_sign(7))).all()
+    assert (family_p(whole / 10, every_sign(7)) == family_p(whole, every_sign(7))).all()
+
+
 def test_holm_is_statsmodels(rng: Rng) -> None:
     p = rng.uniform(size=(12, 5)) ** 3
     p[0] = [0.01, 0.01, 0.04, 1.0, 0.02]

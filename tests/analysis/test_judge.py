@@ -33,6 +33,8 @@ def one(runs: pd.DataFrame, **question: object) -> Verdict:
         (FALLING, "yes"),
         ({1: 1.9, 2: 1.8, 4: 1.7, 8: 1.8, 16: 1.9}, "no: it hurts"),
         ({1: 1.9, 2: 1.8, 4: 1.8, 8: 1.8, 16: 1.8}, "no: it levels off"),
+        ({1: 1.9, 2: 1.8, 4: 1.7, 8: 1.703, 16: 1.706}, "no: it levels off"),
+        ({1: 1.9, 2: 1.8, 4: 1.7, 8: 1.712, 16: 1.724}, "no: it hurts"),
         (dict.fromkeys(FALLING, 1.9), "no: it levels off"),
         ({1: 1.9, 2: 1.92, 4: 1.94, 8: 1.96, 16: 1.98}, "no: it hurts"),
     ],
@@ -55,10 +57,13 @@ def test_noise_settles_nothing(make_runs: MakeRuns, noisy: Noisy) -> None:
 
 
 def test_the_same_table_and_seed_give_the_same_verdict_in_any_row_order(make_runs: MakeRuns, noisy: Noisy) -> None:
-    runs = make_runs(noisy(FALLING, seeds=18))
+    runs = make_runs(noisy({1: 1.9, 2: 1.8, 4: 1.7, 8: 1.7, 16: 1.7}, seeds=18))
     first, again = one(runs), one(runs.sample(frac=1, random_state=3))
     pd.testing.assert_frame_equal(first.contrasts, again.contrasts)
     pd.testing.assert_frame_equal(first.arms, again.arms)
+    assert first.shape == again.shape
+    assert first.shape.best is not None
+    assert len([share for share in first.shape.best.shares.values() if share > 0]) > 1
     assert claim(first) == claim(again)
 
 

@@ -66,6 +66,7 @@ def test_one_seed_fewer_than_planned_is_too_few() -> None:
     n = seeds_needed(1.0, 0.7, margin=0.1)
     assert n is not None
     assert power_beyond(n, 1.0, 0.7, 0.1) >= 0.8 > power_beyond(n - 1, 1.0, 0.7, 0.1)
+    assert seeds_needed(0.01, 1.0) == 2
     n = seeds_for_plateau(1.0, 0.5)
     assert n is not None
     assert power_inside(n, 1.0, 0, 0.5) >= 0.8 > power_inside(n - 1, 1.0, 0, 0.5)

@@ -52,6 +52,9 @@ def test_two_lines_uses_least_squares_slopes_of_a_doubling(rng: Rng) -> None:
     mean = values.mean().to_numpy()
     assert found.slope_before == pytest.approx(np.polyfit([0, 1, 2], mean[:3], 1)[0])
     assert found.slope_after == pytest.approx(np.polyfit([2, 3, 4], mean[2:], 1)[0])
+    interval = stats.ttest_1samp(values[16] - values[4], 0).confidence_interval()
+    assert found.rise == pytest.approx(mean[4] - mean[2])
+    assert (found.rise_low, found.rise_high) == pytest.approx((interval.low, interval.high))
 
 
 def test_two_lines_pays_for_every_turn_it_tries(rng: Rng) -> None:

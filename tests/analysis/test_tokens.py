@@ -48,12 +48,13 @@ def test_the_common_step_is_the_last_that_every_used_run_has(make_runs: MakeRuns
         [
             history("heads1-seed0", {0: 4.0, 100: 2.0, 200: 1.8, 300: 1.5}),
             history("heads16-seed0", {0: 4.0, 100: 1.9, 200: np.nan, 150: 1.85}),
+            history("heads1-seed0", {100: 2.05}),  # logged again by a resumed run: the later row counts
             history("other", {0: 9.0}),
         ]
     )
     common = at_common_step(of(runs), steps)
     assert common.step == 100
-    assert list(common.cells.values.loc[0]) == [2.0, 1.9]
+    assert list(common.cells.values.loc[0]) == [2.05, 1.9]
 
 
 def test_the_best_loss_at_a_common_step_is_the_best_up_to_it(make_runs: MakeRuns) -> None:
