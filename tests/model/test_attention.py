@@ -189,6 +189,17 @@ def test_every_intermediate_follows_from_the_one_before(kind, make_layer, normal
     assert torch.equal(inside.output, layer.output(inside.concatenated))
 
 
+def test_five_heads_of_a_200_wide_model_open_up_for_a_large_batch(geometry, make_layer, normal):
+    layer = make_layer(
+        geometry(d_model=200, heads=5, head_dim=40, bias=True, context_length=32), torch.float32, dropout=0.1
+    )
+    inside = layer.look_inside(normal(128, 32, 200, dtype=torch.float32), is_causal=False)
+    assert inside.weights.shape == (128, 5, 32, 32)
+    assert inside.heads.shape == (128, 5, 32, 40)
+    assert inside.output.shape == (128, 32, 200)
+    assert (inside.weights > 0).all(), "every token sees every token"
+
+
 def test_intermediates_cannot_be_changed(of_kind, make_layer, normal):
     inside = make_layer(of_kind("gqa")).look_inside(normal(1, 2, 24))
     with pytest.raises(AttributeError):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from src import costs
 from src.geometry import Geometry, divisors
 from src.model.gpt import GPT, next_token_loss
+from src.settings import groups
 
 LENGTH = 12
-SIZES = ["numpy_tutorial", "nano", "mini", "small", "gpt2", "gpt2_medium"]
 CUTS = st.sets(st.integers(1, LENGTH - 1))
 
 
@@ -99,7 +99,7 @@ def meta_parameters(geometry: Geometry, vocabulary: int) -> tuple[int, int]:
     return sum(size for _, size in named), sum(size for name, size in named if ".attention." in name)
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", groups()["model"])
 @pytest.mark.parametrize("attention", ["grouped", "latent"])
 def test_parameters_of_every_size_are_those_of_the_costs(config, size, attention):
     geometry = Geometry.of(config(f"model={size}", f"attention={attention}"))

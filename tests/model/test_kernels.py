@@ -81,6 +81,18 @@ def test_any_call_equals_the_loops(call, kernel):
     assert largest_difference(got, wanted) <= 1e-10
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_cross_attention_of_30_queries_on_50_wider_values_in_a_batch_of_3(normal, kernel):
+    q, k, v = normal(3, 1, 30, 128), normal(3, 1, 50, 128, seed=1), normal(3, 1, 50, 256, seed=2)
+    hidden = torch.arange(50) >= 45
+    output = attend(q, k, v, scale=128**-0.5, is_causal=False, mask=~hidden[None, None, None], kernel=kernel)[:, 0]
+    assert output.shape == (3, 30, 256)
+    for b in range(3):
+        wanted, weights = reference.one_head(q[b, 0], k[b, 0], v[b, 0], 128**-0.5, (~hidden).expand(30, -1))
+        assert weights.shape == (30, 50)
+        assert (output[b] - wanted).abs().max() <= 1e-10
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 0.06), (torch.float16, 0.01)])
 @given(call=calls())
 def test_kernels_agree_in_every_dtype(dtype, tolerance, call):
