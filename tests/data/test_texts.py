@@ -41,7 +41,7 @@ class TestTextFile:
     def test_the_first_part_trains_and_the_rest_validates(self, tmp_path: Path) -> None:
         corpus = load_text(tmp_path, TEXT, fraction=0.25)
         decode = corpus.vocabulary.decode
-        assert decode(corpus.train_tokens) + decode(corpus.val_tokens) == TEXT
+        assert decode(corpus.train_tokens[:]) + decode(corpus.val_tokens[:]) == TEXT
         assert len(corpus.train_tokens) == int(len(TEXT) * 0.75)
 
     def test_the_hash_follows_the_content_not_the_file(self, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ class TestTextFile:
         crlf = load_text(tmp_path, b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode(), name="other.txt")
         assert crlf.hash == plain.hash
         assert crlf.vocabulary == plain.vocabulary
-        assert np.array_equal(crlf.train_tokens, plain.train_tokens)
+        assert np.array_equal(crlf.train_tokens[:], plain.train_tokens[:])
         assert load_text(tmp_path, TEXT.replace("7", "8")).hash != plain.hash
         assert load_text(tmp_path, TEXT, fraction=0.2).hash != plain.hash
 
@@ -85,7 +85,7 @@ class TestTextFile:
 
     def test_tokens_cannot_be_written_to(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="read-only"):
-            load_text(tmp_path, TEXT).train_tokens[0] = 1
+            load_text(tmp_path, TEXT).train_tokens[:][0] = 1
 
 
 class TestShakespeare:
@@ -99,7 +99,7 @@ class TestShakespeare:
 
     def test_every_validation_character_is_trained_on(self) -> None:
         corpus = load(text_config(name="shakespeare", validation_fraction=None))
-        assert set(np.unique(corpus.val_tokens)) <= set(np.unique(corpus.train_tokens))
+        assert set(np.unique(corpus.val_tokens[:])) <= set(np.unique(corpus.train_tokens[:]))
 
     @pytest.mark.parametrize(
         "changes", [{"validation_fraction": 0.1}, {"path": "plays.txt", "validation_fraction": None}]

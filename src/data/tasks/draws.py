@@ -21,8 +21,8 @@ def below(words: UInt64[np.ndarray, "*N"], bound: int) -> Int64[np.ndarray, "*N"
 
 
 def uniforms(words: UInt64[np.ndarray, "*N"]) -> Float64[np.ndarray, "*N"]:
-    """Numbers between 0 and 1, never either of them: 53 bits of a word and half a step."""
-    return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    """Numbers between 0 and 1, never either of them: 52 bits of a word and half a step."""
+    return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def exponentials(words: UInt64[np.ndarray, "*N"]) -> Float64[np.ndarray, "*N"]:
