@@ -132,7 +132,8 @@ def test_an_unknown_reference_and_arms_without_shared_seeds_are_refused(make_run
     with pytest.raises(AnalysisError, match="the reference 3 has no usable run; those with one: 1, 2"):
         pairs_of([1, 2], 3)
     runs = make_runs({1: [1.9, 1.9], 2: [1.8, 1.8]})
-    runs.loc[runs["heads"] == 2, "seed"] += 10
+    runs.loc[runs["heads"] == 2, "seed"] += 1
+    assert set(runs["seed"]) == {0, 1, 2}
     with pytest.raises(AnalysisError, match="no two arms share two seeds"):
         contrasts(of(runs), 1, 0.02, rng)
 

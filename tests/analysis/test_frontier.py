@@ -74,6 +74,13 @@ def test_equal_costs_leave_nothing_to_trade_and_say_so(make_runs: MakeRuns, rng:
     assert "nothing to trade" in found.findings[0].text
 
 
+def test_a_missing_cell_counts_for_nothing(make_runs: MakeRuns, rng: Rng) -> None:
+    runs = make_runs({1: [1.0, 1.0, 1.0, 1.0], 2: [1.2, 1.2, 1.2]})
+    runs["cache/bytes"] = runs["heads"]
+    found = frontier(cells(typed(runs, "heads", "val/loss"), "heads", "val/loss"), "cache/bytes", rng)
+    assert found.points["share"].tolist() == [1.0, 0.0]
+
+
 def test_an_arm_whose_cost_is_unknown_is_left_off_by_name(make_runs: MakeRuns, rng: Rng) -> None:
     found = frontier(of(make_runs, {1: 2.0, 2: 1.0, 4: 0.5}, {1: 5, 2: 6}), "cache/bytes", rng)
     assert found.points.index.tolist() == [1, 2]
