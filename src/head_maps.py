@@ -16,7 +16,7 @@ LABELS_AT_MOST = 24
 COLUMNS_AT_MOST = 8
 
 SHOWN = {" ": "␣", "\n": "↵", "\t": "⇥"}
-"""Tokens that would print as nothing."""
+"""Characters that would print as nothing."""
 
 
 def draw_head(axes: Axes, weights: Float[np.ndarray, "T S"], labels: Sequence[str]) -> AxesImage:
@@ -30,9 +30,10 @@ def draw_head(axes: Axes, weights: Float[np.ndarray, "T S"], labels: Sequence[st
     image = axes.imshow(seen, cmap=COLOURS, norm=PowerNorm(GAMMA, vmin=0.0, vmax=1.0), interpolation="nearest")
     step = -(-len(labels) // LABELS_AT_MOST)
     places = range(0, len(labels), step)
-    shown = [SHOWN.get(labels[place], labels[place]) for place in places]
+    shown = ["".join(SHOWN.get(character, character) for character in labels[place]) for place in places]
     size = min(9.0, 130.0 / max(len(shown), 1))
-    axes.set_xticks(places, shown, fontsize=size, parse_math=False)
+    rotation = 90 if max(map(len, shown)) > 2 else 0
+    axes.set_xticks(places, shown, fontsize=size, parse_math=False, rotation=rotation)
     axes.set_yticks(places, shown, fontsize=size, parse_math=False)
     axes.tick_params(length=0, pad=2)
     return image

@@ -11,7 +11,7 @@ from src.errors import ConfigError, DataError, UserError
 from src.settings import compose, fail
 
 if TYPE_CHECKING:
-    from src.data.vocabulary import CharacterVocabulary
+    from src.data.vocabulary import Vocabulary
     from src.model.gpt import GPT
 
 app = typer.Typer(
@@ -27,7 +27,7 @@ def commands() -> None:
 @app.command()
 def show(
     run: Annotated[Path | None, typer.Argument(help="A run's folder; without one, random weights.")] = None,
-    text: Annotated[str, typer.Option(help="What the heads look at, a token a character.")] = "To be, or not to be",
+    text: Annotated[str, typer.Option(help="What the heads look at.")] = "To be, or not to be",
     heads: Annotated[int | None, typer.Option(help="Query heads of the random weights (4).")] = None,
     kv_heads: Annotated[
         int | None, typer.Option(help="Key/value heads of the random weights (as many as heads).")
@@ -59,7 +59,7 @@ def show(
         fail(error, error.exit_code)
 
 
-def random_weights(text: str, chosen: list[str]) -> tuple[str, GPT, CharacterVocabulary]:
+def random_weights(text: str, chosen: list[str]) -> tuple[str, GPT, Vocabulary]:
     """What the picture is of, the model and the characters of the text as its vocabulary.
 
     Initialised by fan-in: scores then have unit spread, and heads differ visibly before any training.
@@ -76,7 +76,7 @@ def random_weights(text: str, chosen: list[str]) -> tuple[str, GPT, CharacterVoc
     return f"{config.model.name}, random weights, seed {config.seed}", network, vocabulary
 
 
-def trained_weights(run: Path) -> tuple[str, GPT, CharacterVocabulary]:
+def trained_weights(run: Path) -> tuple[str, GPT, Vocabulary]:
     """The same of a run's checkpoint. Raises RunError where there is none."""
     from src.training.loading import load_run
 
@@ -84,7 +84,7 @@ def trained_weights(run: Path) -> tuple[str, GPT, CharacterVocabulary]:
     return run.name, loaded.model.eval(), loaded.vocabulary
 
 
-def draw(network: GPT, vocabulary: CharacterVocabulary, text: str, source: str, layer: int | None, out: Path) -> str:
+def draw(network: GPT, vocabulary: Vocabulary, text: str, source: str, layer: int | None, out: Path) -> str:
     """Writes the picture; gives one line about it.
 
     Raises DataError for a text past the context or with unknown characters, ConfigError for a layer that is not.
@@ -94,13 +94,16 @@ def draw(network: GPT, vocabulary: CharacterVocabulary, text: str, source: str, 
     from src.head_maps import draw_layers
 
     g = network.geometry
-    if len(text) > g.context_length:
-        raise DataError(f"the text has {len(text)} tokens; the model sees {g.context_length}: give a shorter --text")
+    tokens = vocabulary.encode(text).astype("int64")
+    if len(tokens) == 0:
+        raise DataError(f"{text!r} holds no token to look at; give a longer --text")
+    if len(tokens) > g.context_length:
+        raise DataError(f"the text has {len(tokens)} tokens; the model sees {g.context_length}: give a shorter --text")
     if layer is not None and not 0 <= layer < g.layers:
         raise ConfigError(f"layer={layer}: the model has layers 0 to {g.layers - 1}")
-    tokens = torch.tensor(vocabulary.encode(text).astype("int64"))[None]
     with torch.inference_mode():
-        layers = [inside.weights[0].numpy() for inside in network.look_inside(tokens)]
+        layers = [inside.weights[0].numpy() for inside in network.look_inside(torch.tensor(tokens)[None])]
+    labels = [vocabulary.decode([token]) for token in tokens.tolist()]
     first = 0 if layer is None else layer
     shared = "" if g.kv_heads == g.heads else f" on {g.kv_heads} kv-heads"
     kind = "latent attention" if g.is_latent else "attention"
@@ -110,7 +113,7 @@ def draw(network: GPT, vocabulary: CharacterVocabulary, text: str, source: str, 
     )
     figure = draw_layers(
         layers if layer is None else [layers[layer]],
-        list(text),
+        labels,
         kv_heads=g.kv_heads,
         caption=caption,
         first_layer=first,
@@ -118,7 +121,7 @@ def draw(network: GPT, vocabulary: CharacterVocabulary, text: str, source: str, 
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out)
     where = f"in each of {g.layers} layers" if layer is None else f"in layer {layer}"
-    return f"{out}: {g.heads} heads {where}, {len(text)} x {len(text)} weights a head; {source}"
+    return f"{out}: {g.heads} heads {where}, {len(tokens)} x {len(tokens)} weights a head; {source}"
 
 
 if __name__ == "__main__":

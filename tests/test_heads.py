@@ -88,6 +88,24 @@ def test_a_text_past_the_context_or_with_foreign_characters_is_refused(config, t
         draw(network, vocabulary, "ab", "s", -1, tmp_path / "x.png")
 
 
+def test_a_token_of_several_characters_is_one_row_with_its_text(config, tmp_path, monkeypatch):
+    from src import head_maps
+    from src.data.vocabulary import IdVocabulary
+
+    drawn = {}
+    original = head_maps.draw_layers
+    monkeypatch.setattr(
+        head_maps,
+        "draw_layers",
+        lambda layers, labels, **rest: drawn.update(labels=labels) or original(layers, labels, **rest),
+    )
+    network = GPT(Geometry.of(config("context_length=4")), 20)
+    draw(network, IdVocabulary(20), "12 7 19", "s", 0, tmp_path / "x.png")
+    assert drawn["labels"] == ["12", "7", "19"]
+    with pytest.raises(DataError, match="holds no token"):
+        draw(network, IdVocabulary(20), "  ", "s", 0, tmp_path / "x.png")
+
+
 def test_help_loads_nothing_heavy():
     code = "import sys, src.heads; print([m for m in ('torch', 'matplotlib', 'pandas') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
