@@ -70,7 +70,7 @@ def split(runs: pd.DataFrame, factor: str, varying: Iterable[str] = ()) -> list[
     Where no run finished, the groups are of all runs.
     """
     table = conditions(runs, factor, varying)
-    keys = [_key(row) for row in table.itertuples(index=False)]
+    keys = [_key(row) for row in table.to_numpy(dtype=object)]
     finished = (runs["status"] == FINISHED).to_numpy()
     anchors = finished if finished.any() else np.ones(len(runs), dtype=bool)
     found = list(dict.fromkeys(key for key, anchor in zip(keys, anchors, strict=True) if anchor))

@@ -53,7 +53,7 @@ def test_a_finished_run_without_a_finite_loss_is_never_averaged(make_runs: MakeR
 
 def test_of_a_seed_run_twice_the_first_that_finished_counts(make_runs: MakeRuns) -> None:
     first, better = make_runs({4: [1.9]}), make_runs({4: [1.2]})
-    broken = make_runs({4: [None]}).assign(status="failed", run_id="a", started_at="2024-01-01T00:00")
+    broken = make_runs({4: [np.nan]}).assign(status="failed", run_id="a", started_at="2024-01-01T00:00")
     first = first.assign(run_id="c", started_at="2024-01-02T00:00")
     better = better.assign(run_id="b", started_at="2024-01-03T00:00")
     found = of(pd.concat([better, first, broken]))

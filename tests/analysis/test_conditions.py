@@ -90,7 +90,7 @@ def test_a_setting_meant_to_vary_does_not_split(make_runs: MakeRuns) -> None:
 
 def test_a_run_that_never_finished_joins_the_experiment_that_it_fits(make_runs: MakeRuns) -> None:
     small, large = make_runs({1: [1.9]}), make_runs({1: [1.7]}, **{"config.model.d_model": 256})
-    failed = make_runs({2: [None]}, status="failed", data_hash=None, **{"config.model.d_model": 256})
+    failed = make_runs({2: [float("nan")]}, status="failed", data_hash=None, **{"config.model.d_model": 256})
     by_width = {group.condition["model.d_model"]: group for group in groups_of(small, large, failed)}
     assert by_width[256].runs["status"].tolist() == ["finished", "failed"]
     assert len(by_width[128].runs) == 1
