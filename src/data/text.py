@@ -25,23 +25,23 @@ def read_bytes(path: Path) -> bytes:
         raise DataError(f"{path} cannot be read ({error.strerror}); give the path of a readable UTF-8 file") from None
 
 
-def decode_text(content: bytes, source: str) -> str:
+def decode_text(content: bytes, source: str, place: int = 0) -> str:
     r"""The text of UTF-8 bytes. A leading byte-order mark goes; CRLF and a lone CR become LF; all else stays.
 
-    Raises DataError, with `source` and the byte's offset, for bytes that are not UTF-8, for NUL and where
-    nothing is left.
+    `place` is the byte offset of a piece of a longer source. Raises DataError, with `source` and the byte's offset
+    in it, for bytes that are not UTF-8, for NUL and where nothing is left.
 
     >>> decode_text(b"\xef\xbb\xbfTo be,\r\nor not\rto be", "a file")
     'To be,\nor not\nto be'
     """
-    start = len(_BOM) if content.startswith(_BOM) else 0
+    start = len(_BOM) if content.startswith(_BOM) and not place else 0
     try:
         text = content[start:].decode("utf-8", errors="strict")
     except UnicodeDecodeError as error:
-        raise DataError(_not_utf8(content, start + error.start, source)) from None
+        raise DataError(_not_utf8(content, start + error.start, source, place)) from None
     if "\0" in text:
         raise DataError(
-            f"{source}: byte offset {content.index(0)} holds NUL (0x00), which no text has; "
+            f"{source}: byte offset {place + content.index(0)} holds NUL (0x00), which no text has; "
             "is it a binary file, or UTF-16? Give a UTF-8 text file"
         )
     if not text:
@@ -49,10 +49,11 @@ def decode_text(content: bytes, source: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _not_utf8(content: bytes, offset: int, source: str) -> str:
+def _not_utf8(content: bytes, offset: int, source: str, place: int) -> str:
     encoding = "utf-16" if content.startswith(_UTF16_BOMS) else "latin-1"
-    line = content.count(b"\n", 0, offset) + 1
+    number = content.count(b"\n", 0, offset) + 1
+    line = "" if place else f" (line {number})"  # nobody has counted the lines before a later piece
     return (
-        f"{source}: byte 0x{content[offset]:02X} at byte offset {offset} (line {line}) is not UTF-8; "
+        f"{source}: byte 0x{content[offset]:02X} at byte offset {place + offset}{line} is not UTF-8; "
         f"convert the file, for example with: iconv -f {encoding} -t utf-8 OLD > NEW"
     )

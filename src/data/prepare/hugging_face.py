@@ -1,0 +1,88 @@
+"""A Hugging Face data set, streamed: never more than a part of it is in memory, and nothing else is downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from src.data.prepare.sources import Piece, split_of
+from src.errors import DataError
+
+_MISSING = "--dataset needs the library datasets; install it with: pip install 'datasets>=4,<5'"
+
+
+class HuggingFace:
+    """The rows of one split of a data set, in its order, `part_rows` a part.
+
+    The share `validation_fraction` of the documents is for validation, by `split_of`.
+    Raises DataError where the library or the data set is missing.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: str | None,
+        split: str,
+        revision: str | None,
+        column: str,
+        validation_fraction: float,
+        part_rows: int,
+    ) -> None:
+        self.name, self.config, self.split, self.revision = name, config, split, revision
+        self.column, self.validation_fraction, self.part_rows = column, validation_fraction, part_rows
+        self._rows: tuple[int, Iterator[dict[str, Any]]] | None = None
+
+    @property
+    def total(self) -> None:
+        return None
+
+    def facts(self) -> list[dict[str, Any]]:
+        return self.state()
+
+    def state(self) -> list[dict[str, Any]]:
+        """Without a revision the data set's owner may change it at any time."""
+        return [{"dataset": self.name, "config": self.config, "split": self.split, "revision": self.revision}]
+
+    def part(self, number: int) -> Iterator[Piece] | None:
+        rows = self._from(number * self.part_rows)
+        first = next(rows, None)
+        return None if first is None else self._pieces(first, rows, number)
+
+    def _pieces(self, row: dict[str, Any] | None, rows: Iterator[dict[str, Any]], number: int) -> Iterator[Piece]:
+        for place in range(number * self.part_rows, (number + 1) * self.part_rows):
+            if row is None:
+                return
+            text = self._text(row, place)
+            yield Piece(split_of(text, self.validation_fraction), text, True, 1)
+            if place + 1 < (number + 1) * self.part_rows:
+                row = next(rows, None)
+        self._rows = ((number + 1) * self.part_rows, rows)
+
+    def _from(self, place: int) -> Iterator[dict[str, Any]]:
+        """The rows from a place on; those that the part before left are gone on with, not skipped again."""
+        if self._rows is not None and self._rows[0] == place:
+            return self._rows[1]
+        stream = open_stream(self.name, self.config, self.split, self.revision)
+        return iter(stream.skip(place) if place else stream)
+
+    def _text(self, row: dict[str, Any], place: int) -> str:
+        value = row.get(self.column)
+        if not isinstance(value, str):
+            found = ", ".join(f"{name} ({type(of).__name__})" for name, of in row.items())
+            raise DataError(
+                f"{self.name}, row {place}: there is no text in {self.column!r} (there: {found}); say where with "
+                "--column"
+            )
+        return value
+
+
+def open_stream(name: str, config: str | None, split: str, revision: str | None) -> Any:
+    """The rows of a data set as a stream. Raises DataError where it cannot be had."""
+    try:
+        from datasets import load_dataset  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise DataError(_MISSING) from None
+    try:
+        return load_dataset(name, config, split=split, revision=revision, streaming=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"the data set {name} (config {config}, split {split}) cannot be had: {error}") from None
