@@ -52,7 +52,7 @@ class CopyConfig(TaskConfig):
 
 class InductionConfig(TaskConfig):
     name: Literal["induction"]
-    symbols: Annotated[int, Field(ge=3)]
+    symbols: Symbols
 
 
 class RecallConfig(TaskConfig):

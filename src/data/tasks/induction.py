@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Int64, UInt64
 
-from src.data.tasks.draws import below
+from src.data.tasks.draws import below, members
 from src.data.tasks.task import NO_ANSWER
 from src.ends import TokenEnds
 from src.errors import ConfigError
@@ -16,19 +16,19 @@ from src.errors import ConfigError
 
 @dataclass(frozen=True)
 class Induction:
-    """Random symbols, in which the last one has occurred once before: the answer is what followed it there.
+    """A random text whose symbols all differ, said again and again: each symbol asks for what followed it before.
 
-    Neither the symbol nor the place is fixed, so the place must be found by content and then shifted by one:
-    two layers with one head each can do it (a previous-token head, then an induction head), one layer cannot.
-    Source: Elhage et al. 2021; Olsson et al. 2022.
+    The text is a quarter to half a context long, anew for each example, so the place must be found by content and
+    then shifted by one: two layers with one head each can do it (a previous-token head, then an induction head),
+    one layer cannot. The second half of the context asks. Source: Elhage et al. 2021; Olsson et al. 2022.
 
-        symbols=8, context_length=7
-        inputs    3  5  1  7  0  7  5
-        targets   .  .  .  .  .  .  1          . asks nothing
+        symbols=8, context_length=8, a text of 3
+        inputs    5  1  7  5  1  7  5  1
+        targets   .  .  .  .  7  5  1  7          . asks nothing
 
-    >>> words = np.array([[5, 1, 3, 0, 1, 6, 0, 6, 0]], dtype=np.uint64)  # symbol 5 at place 1, then the others
-    >>> [part.tolist() for part in Induction(symbols=8).examples(words, length=7)]
-    [[[3, 5, 1, 7, 0, 7, 5]], [[-100, -100, -100, -100, -100, -100, 1]]]
+    >>> words = np.array([[1, *[5, 1, 6, 0], *[0, 10, 20, 30]]], dtype=np.uint64)  # a text of 2 + 1; symbols; order
+    >>> [part.tolist() for part in Induction(symbols=8).examples(words, length=8)]
+    [[[0, 1, 6, 0, 1, 6, 0, 1]], [[-100, -100, -100, -100, 6, 0, 1, 6]]]
     """
 
     symbols: int
@@ -40,24 +40,30 @@ class Induction:
         return TokenEnds(self.symbols)
 
     def check_length(self, length: int) -> None:
-        if length < 3:
-            raise ConfigError(f"context_length={length} with data=induction: A B A needs at least 3 positions")
+        if length < 4 or length % 2:
+            raise ConfigError(
+                f"context_length={length} with data=induction: half of it is shown and half asked for; choose an even "
+                "one of at least 4"
+            )
+        if self.symbols < length // 2:
+            raise ConfigError(
+                f"data.symbols={self.symbols}: a text of up to {length // 2} different symbols (half of "
+                f"context_length={length}) needs as many; choose more symbols or a smaller context_length"
+            )
 
     def words(self, length: int) -> int:
-        return length + 2
+        return 1 + 2 * (length // 2)
 
     def examples(
         self, words: UInt64[np.ndarray, "B W"], length: int
     ) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, "B T"]]:
-        rows = np.arange(len(words))
-        symbol = below(words[:, 0], self.symbols)
-        place = below(words[:, 1], length - 2)  # at most the third from last: B stands between
-        inputs = below(words[:, 2:], self.symbols - 1)  # B T
-        inputs += inputs >= symbol[:, None]  # every other symbol, evenly
-        inputs[rows, place] = inputs[:, -1] = symbol
-        targets = np.full_like(inputs, NO_ANSWER)
-        targets[:, -1] = inputs[rows, place + 1]
-        return inputs, targets
+        shortest, longest = length // 4, length // 2
+        period = shortest + below(words[:, 0], longest - shortest + 1)  # B
+        text = members(words[:, 1:], self.symbols)  # B T/2
+        said = np.take_along_axis(text, np.arange(length + 1) % period[:, None], axis=1)  # B T+1
+        targets = said[:, 1:].copy()
+        targets[:, :longest] = NO_ANSWER
+        return said[:, :-1], targets
 
     def optimum(self, inputs: Int64[np.ndarray, "B T"], targets: Int64[np.ndarray, "B T"]) -> float:
         return 0.0

@@ -29,7 +29,7 @@ each_token_task = pytest.mark.parametrize("task", TOKEN_TASKS, ids=named)
 
 FIRST = {
     "copy": "29a9f239dac7ba2c",
-    "induction": "94ba9806e04b490e",
+    "induction": "e02ee42f4e64ef68",
     "recall": "0bae8b55e0cec713",
     "markov": "058c7f197405610c",
     "max_retrieval": "8d76cd280bb9cb0a",
@@ -84,23 +84,32 @@ class TestCopy:
 
 
 class TestInduction:
-    def test_the_last_symbol_occurred_once_and_the_answer_is_what_followed(self, examples: Draw) -> None:
-        inputs, targets = examples(Induction(symbols=16), count=500)
-        earlier = inputs[:, :-1] == inputs[:, -1:]
-        assert (earlier.sum(axis=1) == 1).all()
-        place = earlier.argmax(axis=1)
-        assert np.array_equal(targets[:, -1], inputs[np.arange(500), place + 1])
-        assert (targets[:, :-1] == NO_ANSWER).all()
-        assert set(place) == set(range(30))  # anywhere, with room for an answer in between
+    TASK = Induction(symbols=16)
 
-    def test_neither_symbol_nor_answer_is_likelier_than_another(self) -> None:
-        inputs, targets = Examples(Induction(symbols=4), 6, key=1).arrays(0, 4000)
-        for values in (inputs[:, -1], targets[:, -1]):
-            assert np.bincount(values, minlength=4) / 4000 == pytest.approx([0.25] * 4, abs=0.04)
+    def test_each_answer_is_what_followed_the_same_symbol_before(self, examples: Draw) -> None:
+        inputs, targets = examples(self.TASK)
+        assert (targets[:, :16] == NO_ANSWER).all()
+        for row, answers in zip(inputs, targets, strict=True):
+            for t in range(16, 32):
+                earlier = np.flatnonzero(row[:t] == row[t])
+                assert len(earlier)
+                assert set(row[earlier + 1]) == {answers[t]}
 
-    def test_a_context_without_room_is_refused(self) -> None:
-        with pytest.raises(ConfigError, match="context_length=2 with data=induction"):
-            Induction(symbols=4).check_length(2)
+    def test_the_text_has_any_length_from_a_quarter_to_half_a_context(self, examples: Draw) -> None:
+        inputs, _ = examples(self.TASK, count=500)
+        assert {len(set(row.tolist())) for row in inputs} == set(range(8, 17))
+
+    def test_no_symbol_is_likelier_than_another(self) -> None:
+        inputs, _ = Examples(Induction(symbols=8), 8, key=1).arrays(0, 4000)
+        assert np.bincount(inputs[:, 0], minlength=8) / 4000 == pytest.approx([1 / 8] * 8, abs=0.03)
+
+    @pytest.mark.parametrize(
+        ("symbols", "length", "message"),
+        [(16, 2, "at least 4"), (16, 31, "an even one"), (15, 32, r"data\.symbols=15: a text of up to 16 different")],
+    )
+    def test_a_context_that_does_not_fit_is_refused(self, symbols: int, length: int, message: str) -> None:
+        with pytest.raises(ConfigError, match=message):
+            Induction(symbols).check_length(length)
 
 
 class TestRecall:
@@ -268,5 +277,5 @@ def _answer_from_the_past(task: Task, past: np.ndarray) -> int:
     if isinstance(task, Copy):
         return int(past[len(past) - 1 - LENGTHS[task] // 2])
     earlier = past[: 2 * task.pairs : 2] if isinstance(task, Recall) else past[:-1]
-    place = int(np.flatnonzero(earlier == past[-1])[0]) * (2 if isinstance(task, Recall) else 1)
+    place = int(np.flatnonzero(earlier == past[-1])[-1]) * (2 if isinstance(task, Recall) else 1)
     return int(past[place + 1])
