@@ -110,11 +110,13 @@ def _math(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None, dr
 def _folded(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor | None, dropout: float) -> Tensor:
     batch, heads, new, width = q.shape
     kv_heads, cached = k.shape[1:3]
-    rows = heads // kv_heads * new
-    folded = (q * scale).reshape(batch, kv_heads, rows, width)  # B K G*T D
-    scores = (folded @ k.transpose(-2, -1)).view(batch, heads, new, cached)  # B H T S
-    weights = _dropped(_masked_softmax(scores, mask), dropout).view(batch, kv_heads, rows, cached)
-    return (weights @ v).view(batch, heads, new, v.shape[3])  # B H T Dv
+    folded = q.reshape(batch * kv_heads, heads // kv_heads * new, width)  # BK G*T D
+    # One batched product that scales as it multiplies: at one new token each further pass over scores shows.
+    nothing = folded.new_zeros(1, 1, 1)
+    scores = torch.baddbmm(nothing, folded, k.flatten(0, 1).mT, beta=0, alpha=scale)  # BK G*T S
+    weights = _masked_softmax(scores.view(batch, heads, new, cached), mask)
+    weights = _dropped(weights, dropout).view(batch * kv_heads, -1, cached)
+    return torch.bmm(weights, v.flatten(0, 1)).view(batch, heads, new, v.shape[3])  # B H T Dv
 
 
 def _masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:

