@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -25,8 +25,8 @@ MEGABYTE = 10**6
 
 
 def main(
+    out: Annotated[Path, typer.Option(help="The folder to write; the same command goes on where it stopped.")],
     inputs: Annotated[list[Path] | None, typer.Argument(help="Text files, .jsonl or .parquet.")] = None,
-    out: Annotated[Path, typer.Option(help="The folder to write; the same command goes on where it stopped.")] = ...,  # pyright: ignore[reportArgumentType]
     vocabulary: Annotated[str, typer.Option(help="bpe (learnt from the text), bytes, or a tokenizer.json.")] = "bpe",
     vocabulary_size: Annotated[int, typer.Option(help="Tokens of a learnt vocabulary.")] = 4096,
     learn_megabytes: Annotated[int, typer.Option(min=1, help="Training text that a vocabulary is learnt from.")] = 100,
@@ -47,36 +47,23 @@ def main(
             )
         if bool(inputs) == bool(dataset):
             raise DataError("give either files or --dataset, and only one of the two")
+        settings: dict[str, Any] = {"vocabulary": vocabulary}
+        if vocabulary == "bpe":
+            settings |= {"vocabulary_size": vocabulary_size, "learn_megabytes": learn_megabytes}
+        settings |= {"validation_fraction": validation_fraction, "column": column}
         source: Source
         if dataset:
+            settings["part_rows"] = part_rows
             source = HuggingFace(dataset, config, split, revision, column, validation_fraction, part_rows)
-            size_of_parts = {"part_rows": part_rows}
         else:
+            settings["part_megabytes"] = part_megabytes
             source = Files(inputs or [], column, validation_fraction, part_megabytes * MEGABYTE)
-            size_of_parts = {"part_megabytes": part_megabytes}
-        settings = {
-            "vocabulary": vocabulary,
-            "vocabulary_size": vocabulary_size if vocabulary == "bpe" else None,
-            "learn_megabytes": learn_megabytes if vocabulary == "bpe" else None,
-            "validation_fraction": validation_fraction,
-            "column": column,
-            **size_of_parts,
-        }
-
-        def make_vocabulary() -> BpeVocabulary | ByteVocabulary:
-            if vocabulary == "bytes":
-                return ByteVocabulary()
-            if vocabulary == "bpe":
-                texts = training_texts(source, learn_megabytes * MEGABYTE)
-                return BpeVocabulary.learn(texts, vocabulary_size)
-            return BpeVocabulary(read_text(Path(vocabulary)))
-
-        _show(run(out, source, settings, make_vocabulary), out)
+        _show(run(out, source, settings), out)
     except UserError as error:
         fail(error)
 
 
-def run(out: Path, source: Source, settings: dict, make_vocabulary) -> Manifest:
+def run(out: Path, source: Source, settings: dict[str, Any]) -> Manifest:
     """Prepares a folder with a progress bar."""
     unit = "rows" if source.total is None else "MB"
     columns = (
@@ -95,7 +82,17 @@ def run(out: Path, source: Source, settings: dict, make_vocabulary) -> Manifest:
             shown = f"{done:,.0f}" if source.total is None else f"{done / MEGABYTE:,.1f}"
             progress.update(task, advance=read, read=shown)
 
-        return prepare(out, source, settings, make_vocabulary, report)
+        return prepare(out, source, settings, lambda: make_vocabulary(source, settings), report)
+
+
+def make_vocabulary(source: Source, settings: dict[str, Any]) -> BpeVocabulary | ByteVocabulary:
+    """The vocabulary that was asked for: the bytes, learnt from the first training text, or read from a file."""
+    if settings["vocabulary"] == "bytes":
+        return ByteVocabulary()
+    if settings["vocabulary"] == "bpe":
+        texts = training_texts(source, settings["learn_megabytes"] * MEGABYTE)
+        return BpeVocabulary.learn(texts, settings["vocabulary_size"])
+    return BpeVocabulary(read_text(Path(settings["vocabulary"])))
 
 
 def training_texts(source: Source, most_bytes: int) -> Iterator[str]:

@@ -15,12 +15,12 @@ from typing import Any
 
 from src.data.prepare.parts import write_part
 from src.data.prepare.sources import Piece, Source, Split
-from src.data.shards.manifest import TOKENIZER, VERSION, Manifest, ShardEntry, VocabularyEntry, read_tokenizer
+from src.data.shards.manifest import PLAN, TOKENIZER, VERSION, Manifest, ShardEntry, VocabularyEntry, read_tokenizer
 from src.data.vocabulary import BpeVocabulary, ByteVocabulary
 from src.errors import DataError
 from src.record import write_atomically
 
-PLAN, PARTS = "prepare.json", "parts.jsonl"
+PARTS = "parts.jsonl"
 
 
 def prepare(

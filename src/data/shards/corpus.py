@@ -13,7 +13,7 @@ from src.data.corpora import Corpus
 from src.data.places import resolved
 from src.data.shards.fingerprint import Fingerprints, sampled_sha256
 from src.data.shards.layout import Layout, read_layout
-from src.data.shards.manifest import MANIFEST, Manifest, ShardEntry, read_tokenizer
+from src.data.shards.manifest import MANIFEST, PLAN, Manifest, ShardEntry, read_tokenizer
 from src.data.tokens import TokenFile, TokenSequence, chunks
 from src.data.vocabulary import IdVocabulary, Vocabulary
 from src.errors import DataError
@@ -47,6 +47,11 @@ def token_shards(data: ShardsConfig, launch_dir: Path) -> Corpus:
     if not folder.is_dir():
         raise DataError(f"{folder} is no folder; data.path names the one that holds the token files")
     manifest = Manifest.read(folder)
+    if manifest is None and (folder / PLAN).exists():
+        raise DataError(
+            f"{folder} is not prepared to its end; run its python -m src.data.prepare command again, which goes on "
+            "where it stopped"
+        )
     vocabulary = _vocabulary(data, folder, manifest)
     train, validation = _splits(data, folder, manifest, vocabulary)
     val_tokens = validation.tokens(vocabulary)
@@ -175,6 +180,6 @@ def _check_largest(layout: Layout, largest: int, vocabulary: Vocabulary) -> None
 
 
 def _bytes_of(vocabulary: Vocabulary, tokens: TokenFile | TokenSequence) -> int | None:
-    counts = [vocabulary.bytes_of(piece) for piece in chunks(tokens)]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    if vocabulary.bytes_of(tokens[:0]) is None:  # known without reading the rest
+        return None
+    return sum(vocabulary.bytes_of(piece) or 0 for piece in chunks(tokens))

@@ -14,6 +14,7 @@ from src.record import write_atomically
 from src.section import Count, Positive, Section
 
 MANIFEST = "manifest.json"
+PLAN = "prepare.json"  # lies in a folder from the first step of its preparation on
 TOKENIZER = "tokenizer.json"
 VERSION = 1
 

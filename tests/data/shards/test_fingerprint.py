@@ -97,7 +97,7 @@ def test_a_sample_sees_size_both_ends_and_what_it_reads_in_between(tmp_path: Pat
     path = tmp_path / "s.bin"
     content = bytearray(np.random.default_rng(0).bytes(size))
 
-    def sample(changed: bytes) -> str:
+    def sample(changed: bytes | bytearray) -> str:
         path.write_bytes(changed)
         return sampled_sha256(path)
 
