@@ -87,7 +87,7 @@ def largest_allocation() -> Callable[[Callable[[], object]], int]:
     """Bytes of the largest piece of memory that any operation within a call asked for."""
 
     def of(call: Callable[[], object]) -> int:
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as profiler:
             call()
         return max(event.self_cpu_memory_usage for event in profiler.events() or [])
 
