@@ -3,7 +3,8 @@
 # No `from __future__ import annotations`: Hydra loads this file without listing it in sys.modules, where dataclasses
 # would look its annotations up.
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Optional
 
 from hydra.core.config_store import ConfigStore
@@ -83,9 +84,55 @@ class ProcessesLauncher(JobLauncher):
         return shares(self._n_jobs, visible_gpus() if may_use_gpus else [], core_count())
 
 
+@dataclass
+class SlurmConf:
+    _target_: str = "hydra_plugins.headcount.launchers.SlurmLauncher"
+    partition: Optional[str] = None  # noqa: UP045
+    account: Optional[str] = None  # noqa: UP045
+    qos: Optional[str] = None  # noqa: UP045
+    time: int = 60  # minutes a job may take; one that takes longer is saved, queued again, and goes on
+    cpus_per_task: int = 1
+    gpus_per_node: Optional[int] = None  # noqa: UP045
+    mem: Optional[str] = None  # noqa: UP045
+    array_parallelism: int = 256
+    signal_delay_s: int = 90  # seconds before the end of its time at which a job is told to save
+    setup: list[str] = field(default_factory=list)  # shell lines before the job
+    additional_parameters: dict[str, Any] = field(default_factory=dict)  # further options of sbatch
+
+
+class SlurmLauncher(JobLauncher):
+    """One job array on a Slurm cluster; run it where sbatch is. It waits until all jobs are over."""
+
+    def __init__(self, **parameters: Any) -> None:
+        self._parameters = parameters
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        super().setup(hydra_context=hydra_context, task_function=task_function, config=config)
+        _require("submitit", "slurm")
+
+    @property
+    def workers(self) -> int:
+        return self._parameters["array_parallelism"]
+
+    def run_jobs(self, jobs: "Sequence[Job]", desk: "Desk") -> None:
+        from src.sweeps.slurm import Cluster
+
+        Cluster(self._parameters).run_jobs(jobs, desk)
+
+
+def _require(package: str, extra: str) -> None:
+    if find_spec(package) is None:
+        from src.errors import ConfigError
+        from src.settings import fail
+
+        install = f"uv sync --extra {extra}   (or: pip install 'headcount[{extra}]')"
+        fail(ConfigError(f"hydra/launcher={extra} needs the package {package}, which is not installed: {install}"))
+
+
 def _store(name: str, node: Any) -> None:
     ConfigStore.instance().store(group="hydra/launcher", name=name, node=node, provider="headcount")
 
 
 _store("local", LocalConf)
 _store("processes", ProcessesConf)
+_store("slurm", SlurmConf)

@@ -48,7 +48,7 @@ def conduct(
     rows = [row(job) for job in plan.jobs]
     missing = [each.job for each in rows if each.job.is_missing]
     title = f"sweep {asked.sweep}: {asked.question}" if asked.sweep else "sweep"
-    print_plan(console, plan, title, estimate(missing, plan.group.parent), workers, rows)
+    print_plan(console, plan, title, estimate(missing, plan.group.parent), min(workers, len(missing)), rows)
     if plan.invalid and settings.invalid == "error":
         raise ConfigError(_refusal(plan.invalid))
     if settings.dry_run:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from src.training.environment import JOB_ID_VARIABLE, LAUNCHER_VARIABLE
+from src.training.environment import JOB_ID_VARIABLE, LAUNCHER_VARIABLE, SUBMITTED_CODE_VARIABLE, code_identity
 
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -67,4 +68,5 @@ def environment_of(share: Share) -> dict[str, str]:
     variables: dict[str, str] = {name: str(share.threads) for name in _THREAD_VARIABLES}
     if share.gpu is not None:
         variables["CUDA_VISIBLE_DEVICES"] = share.gpu
-    return os.environ | variables | {LAUNCHER_VARIABLE: "processes", JOB_ID_VARIABLE: str(share.worker)}
+    variables |= {LAUNCHER_VARIABLE: "processes", JOB_ID_VARIABLE: str(share.worker)}
+    return os.environ | variables | {SUBMITTED_CODE_VARIABLE: json.dumps(code_identity())}

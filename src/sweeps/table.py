@@ -135,7 +135,7 @@ def _cost(estimate: Estimate | None, missing: int, workers: int) -> str:
         return "not known: no finished run is like these"
     at_once = f" with {workers} at once" if workers > 1 else ""
     return (
-        f"about {duration_shown(estimate.seconds / workers)} for {_count(missing, 'job')}{at_once}, "
+        f"about {duration_shown(estimate.seconds / max(1, workers))} for {_count(missing, 'job')}{at_once}, "
         f"{bytes_shown(round(estimate.bytes))} on disk (by {_count(estimate.runs, 'finished run')})"
     )
 

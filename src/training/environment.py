@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import socket
@@ -17,6 +18,8 @@ from src import ROOT, __version__
 
 LAUNCHER_VARIABLE, JOB_ID_VARIABLE = "HEADCOUNT_LAUNCHER", "HEADCOUNT_JOB_ID"
 """Environment variables by which a launcher tells its jobs who started them."""
+SUBMITTED_CODE_VARIABLE = "HEADCOUNT_SUBMITTED_CODE"
+"""... and with which code, as JSON: a queued job may start long after the sources were edited."""
 
 _PACKAGES = ("torch", "numpy", "hydra-core", "pydantic", "wandb", "pandas")
 
@@ -31,6 +34,7 @@ def environment() -> dict[str, Any]:
         "cpu_count": os.cpu_count(),
         "command": sys.argv,
         "visible_gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
+        "submitted_code": _submitted_code(),
         "packages": {name: _version(name) for name in _PACKAGES},
         **launcher(),
     }
@@ -46,6 +50,13 @@ def launcher() -> dict[str, str | None]:
         job = os.environ.get("SLURM_ARRAY_JOB_ID") if array else os.environ["SLURM_JOB_ID"]
         return {"launcher": "slurm", "job_id": f"{job}_{array}" if array else job}
     return {"launcher": "local", "job_id": None}
+
+
+def _submitted_code() -> dict[str, Any] | None:
+    """The code that the launcher was started with, where this is another one; else null."""
+    submitted = os.environ.get(SUBMITTED_CODE_VARIABLE)
+    code = json.loads(submitted) if submitted else None
+    return code if code != code_identity() else None
 
 
 @lru_cache(maxsize=1)

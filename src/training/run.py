@@ -219,6 +219,8 @@ def _running_record(plan: Plan, runtime: Runtime, folder: RunFolder, from_step: 
     segments.append({"segment": len(segments) + 1, "from_step": from_step, "started_at": now(), "host": where["host"]})
     if previous is not None and previous.code != code:
         logger.warning("this run began with other code (%s); it goes on with %s", previous.code, code)
+    if where["submitted_code"] is not None:
+        logger.warning("this run was submitted with other code (%s) than now runs (%s)", where["submitted_code"], code)
     return Record(
         run_id=folder.run_id,
         status="running",

@@ -13,7 +13,8 @@ from src.record import Status
 STATUS_OF: dict[int, Status] = {
     signal.SIGINT: "interrupted",
     signal.SIGTERM: "preempted",
-    **({signal.SIGUSR1: "preempted"} if hasattr(signal, "SIGUSR1") else {}),
+    # Clusters announce a preemption or the end of the time with one of these.
+    **({signal.SIGUSR1: "preempted", signal.SIGUSR2: "preempted"} if hasattr(signal, "SIGUSR1") else {}),
 }
 
 
