@@ -51,8 +51,8 @@ MAY_IMPORT = {
     "model": {"core", "model"},
     "data": {"core", "data"},
     "training": {"core", "model", "data", "training"},
-    "export": {"core"},
-    "analysis": {"core"},
+    "export": {"core", "export"},
+    "analysis": {"core", "export"},
 }
 
 

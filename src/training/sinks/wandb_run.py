@@ -162,7 +162,13 @@ def _arguments(folder: Path, record: Record, logger: Mapping[str, Any]) -> dict[
 
     timeout_s = float(logger["timeout_s"])
     heads, kv_heads = (record.geometry.get(name) for name in ("heads", "kv_heads"))
-    identity = {"run_id": record.run_id, "config_hash": record.config_hash, "code": record.code, "corpus": record.data}
+    identity = {
+        "run_id": record.run_id,
+        "config_hash": record.config_hash,
+        "code": record.code,
+        "corpus": record.data,
+        "started_at": record.started_at,
+    }
     arguments = {
         "name": folder.name,
         "group": record.config.get("group"),
