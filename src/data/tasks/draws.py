@@ -6,9 +6,7 @@ Each takes words of 64 bits and gives one draw a word, elementwise, unless it sa
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float64, Int64, UInt64
-
-Words = UInt64[np.ndarray, "..."]
+from jaxtyping import Float32, Float64, Int64, UInt64
 
 
 def below(words: UInt64[np.ndarray, "*N"], bound: int) -> Int64[np.ndarray, "*N"]:
@@ -30,14 +28,16 @@ def exponentials(words: UInt64[np.ndarray, "*N"]) -> Float64[np.ndarray, "*N"]:
     return -np.log(uniforms(words))
 
 
-def normals(words: UInt64[np.ndarray, "B W"]) -> Float64[np.ndarray, "B W"]:
+def normals(words: UInt64[np.ndarray, "B W"]) -> Float32[np.ndarray, "B W"]:
     """Independent normal numbers of mean 0 and variance 1, by rows; W must be even.
 
-    Source: Box and Muller 1958.
+    Single precision, which is several times faster; no number is beyond 5.8. Source: Box and Muller 1958.
     """
+    step = np.float32(2.0**-23)
+    chances = ((words >> np.uint64(41)).astype(np.float32) + np.float32(0.5)) * step  # 23 bits and half a step
     half = words.shape[1] // 2
-    radius = np.sqrt(2 * exponentials(words[:, :half]))
-    angle = 2 * np.pi * uniforms(words[:, half:])
+    radius = np.sqrt(np.float32(-2) * np.log(chances[:, :half]))
+    angle = np.float32(2 * np.pi) * chances[:, half:]
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 
 

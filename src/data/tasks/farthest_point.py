@@ -50,7 +50,7 @@ class FarthestPoint:
     ) -> tuple[Float32[np.ndarray, "B T F"], Float32[np.ndarray, "B T F"]]:
         points = normals(words)[:, : length * self.features].reshape(-1, length, self.features)
         points /= np.sqrt((points**2).sum(axis=2, keepdims=True))
-        return points.astype(np.float32), farthest(points).astype(np.float32)
+        return points, farthest(points)
 
     def optimum(self, inputs: Float32[np.ndarray, "B T F"], targets: Float32[np.ndarray, "B T F"]) -> float:
         return 0.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float32, Float64, UInt64
+from jaxtyping import Float, Float32, Float64, UInt64
 
 from src.data.random_words import random_words
 from src.data.tasks.draws import normals
@@ -57,7 +57,7 @@ class MaxRetrieval:
         inputs = normals(words)[:, : length * self.features].reshape(-1, length, self.features)
         mean, variance = (self.directions * moment for moment in moments_of_largest(length))
         answer = (sum_of_largest(inputs, self.axes()) - mean) / np.sqrt(variance)
-        return inputs.astype(np.float32), answer[:, None, None].astype(np.float32)
+        return inputs, answer[:, None, None].astype(np.float32)
 
     def optimum(self, inputs: Float32[np.ndarray, "B T F"], targets: Float32[np.ndarray, "B 1 1"]) -> float:
         return 0.0
@@ -66,7 +66,7 @@ class MaxRetrieval:
         """The directions: random, of length 1, at right angles to one another."""
         count = self.directions * self.features
         words = random_words(stream_seed(0, "data", self.name, "directions"), 0, 2 * count)
-        axes = normals(words[None])[0, :count].reshape(self.directions, self.features)
+        axes = normals(words[None])[0, :count].astype(np.float64).reshape(self.directions, self.features)
         for i in range(self.directions):  # Gram and Schmidt; a library's choice of signs could differ by machine
             for other in axes[:i]:
                 axes[i] -= (axes[i] @ other) * other
@@ -74,9 +74,7 @@ class MaxRetrieval:
         return axes
 
 
-def sum_of_largest(
-    vectors: Float64[np.ndarray, "B T F"], axes: Float64[np.ndarray, "D F"]
-) -> Float64[np.ndarray, " B"]:
+def sum_of_largest(vectors: Float[np.ndarray, "B T F"], axes: Float64[np.ndarray, "D F"]) -> Float64[np.ndarray, " B"]:
     """Over all directions, the sum of the largest inner product of any position with it."""
     return (vectors @ axes.T).max(axis=1).sum(axis=1)
 

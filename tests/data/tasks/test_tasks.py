@@ -27,13 +27,15 @@ Draw = Callable[..., Arrays]
 each_task = pytest.mark.parametrize("task", TASKS, ids=named)
 each_token_task = pytest.mark.parametrize("task", TOKEN_TASKS, ids=named)
 
-FIRST = {
-    "copy": "29a9f239dac7ba2c",
-    "induction": "e02ee42f4e64ef68",
-    "recall": "0bae8b55e0cec713",
-    "markov": "058c7f197405610c",
-    "max_retrieval": "8d76cd280bb9cb0a",
-    "farthest_point": "fa57547e88210fe2",
+FIRST_TOKENS = {
+    "copy": "87dd481a22ca827c",
+    "induction": "633750a8f4470572",
+    "recall": "7e01b22232d6514a",
+    "markov": "158325ce2ba25512",
+}
+FIRST_NUMBERS = {
+    "max_retrieval": ([-0.212986, -1.454095, -1.263109, -0.874108], 0.607089),
+    "farthest_point": ([-0.093731, -0.639919, -0.55587, -0.384678], 0.144237),
 }
 MAY_CHANGE = "the examples of this task changed: raise its `version`, so that runs before and after are not compared"
 
@@ -46,11 +48,15 @@ def test_the_worked_example_of_the_docstring_is_what_the_task_makes(name: str) -
 
 @each_task
 def test_the_first_examples_are_those_of_this_version(task: Task, examples: Draw) -> None:
-    assert task.version == 1, "put the new digests into FIRST"
-    digest = hashlib.sha256()
-    for part in examples(task, count=3, key=7):
-        digest.update((np.round(part.astype(np.float64), 4) + 0.0).tobytes())
-    assert digest.hexdigest()[:16] == FIRST[task.name], MAY_CHANGE
+    assert task.version == 1, "put the new numbers above"
+    inputs, targets = examples(task, count=3, key=7)
+    if task.name in FIRST_TOKENS:
+        digest = hashlib.sha256(inputs.tobytes() + targets.tobytes()).hexdigest()
+        assert digest[:16] == FIRST_TOKENS[task.name], MAY_CHANGE
+    else:  # the last bits of a float may differ by processor
+        first, answer = FIRST_NUMBERS[task.name]
+        assert inputs.ravel()[:4] == pytest.approx(first, abs=1e-5), MAY_CHANGE
+        assert targets.ravel()[0] == pytest.approx(answer, abs=1e-5), MAY_CHANGE
 
 
 @each_task
