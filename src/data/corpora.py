@@ -42,6 +42,11 @@ class Corpus:
         return TokenEnds(self.vocabulary.size)
 
     @property
+    def has_answers(self) -> bool:
+        """A text goes on in many ways: none of them is the right one."""
+        return False
+
+    @property
     def bytes_per_token(self) -> float | None:
         """Mean bytes of text that a validation token stands for; what makes losses of two vocabularies comparable."""
         return None if self.val_bytes is None else self.val_bytes / len(self.val_tokens)

@@ -55,6 +55,11 @@ class Data(Protocol):
     def ends(self) -> Ends: ...
 
     @property
+    def has_answers(self) -> bool:
+        """Whether the share of right answers, val/accuracy, means something here."""
+        ...
+
+    @property
     def vocabulary(self) -> Vocabulary | None: ...
 
     @property

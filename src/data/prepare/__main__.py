@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -19,7 +20,6 @@ from src.data.shards.manifest import Manifest
 from src.data.text import read_text
 from src.data.vocabulary import BpeVocabulary, ByteVocabulary
 from src.errors import DataError, UserError
-from src.settings import fail
 
 MEGABYTE = 10**6
 
@@ -60,7 +60,8 @@ def main(
             source = Files(inputs or [], column, validation_fraction, part_megabytes * MEGABYTE)
         _show(run(out, source, settings), out)
     except UserError as error:
-        fail(error)
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
 
 
 def run(out: Path, source: Source, settings: dict[str, Any]) -> Manifest:

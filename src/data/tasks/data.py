@@ -62,6 +62,11 @@ class TaskData:
         return self.task.ends
 
     @property
+    def has_answers(self) -> bool:
+        """Whether an answer is right or wrong; a vector is only near or far."""
+        return isinstance(self.ends, TokenEnds)
+
+    @property
     def vocabulary(self) -> Vocabulary | None:
         """The tokens as numbers; null where the examples are vectors."""
         return IdVocabulary(self.ends.vocabulary_size) if isinstance(self.ends, TokenEnds) else None
@@ -79,6 +84,9 @@ class TaskData:
             "name": self.name,
             "source": f"src.data.tasks.{self.name}, version {self.task.version}",
             "hash": self.hash,
+            "train_tokens": None,
+            "val_tokens": None,
+            "bytes_per_token": self.bytes_per_token,
             "train_examples": self.train_examples,
             "test_examples": self.test_examples,
             "ends": asdict(self.ends),

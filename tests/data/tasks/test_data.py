@@ -37,7 +37,9 @@ class TestEveryTask:
         is_tokens = isinstance(data.ends, TokenEnds)
         assert (facts["vocabulary"] is not None) == is_tokens
         assert (data.vocabulary is not None) == is_tokens
+        assert data.has_answers == is_tokens
         assert data.bytes_per_token is None
+        assert "train_tokens" in facts  # as a corpus says it, though nobody can count it
 
     def test_its_hash_names_settings_and_version(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         plain = task_data(f"data={name}")[0].hash
