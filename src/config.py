@@ -43,6 +43,7 @@ class TrainingConfig(Section):
     batch_size: Positive
     micro_batch_size: Positive | Literal["auto"]
     learning_rate: Rate
+    learning_rate_from: str | None
     schedule: Literal["cosine", "constant"]
     warmup_steps: Count
     final_learning_rate_ratio: Annotated[float, Field(ge=0, le=1)]
@@ -101,6 +102,7 @@ class SweepConfig(Section):
     invalid: Literal["error", "skip"]
     max_attempts: Positive
     retry: bool
+    choose_learning_rate: bool
     margin_nats: Rate | None
 
 
@@ -149,6 +151,7 @@ class Config(Section):
         """
         values = self.model_dump(exclude=_NOT_IDENTITY)
         values["data"] = {name: value for name, value in values["data"].items() if name not in _WHERE_DATA_LIES}
+        values["training"].pop("learning_rate_from")  # the rate that it gave belongs
         return values
 
 

@@ -35,10 +35,12 @@ def main() -> None:
     worst.
     """
     from src.sweeps.axes import hide_pairs
+    from src.sweeps.launchers import refuse_missing_launcher
 
     try:
         sys.argv[1:] = hide_pairs(sys.argv[1:])
         check_overrides(sys.argv[1:])
+        refuse_missing_launcher(sys.argv[1:])
         _refuse_several_processes()
     except UserError as error:
         fail(error)

@@ -37,9 +37,10 @@ class JobLauncher(Launcher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """For Hydra's other sweepers, which propose jobs one batch at a time."""
+        from src.sweeps.points import compose_with
         from src.sweeps.proposed import launch_proposed
 
-        return launch_proposed(self, job_overrides)
+        return launch_proposed(self, compose_with(self.context.config_loader, self.config), job_overrides)
 
 
 @dataclass

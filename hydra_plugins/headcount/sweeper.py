@@ -53,13 +53,14 @@ class HeadcountSweeper(Sweeper):
         from src.errors import UserError
         from src.settings import fail
         from src.sweeps.command import sweep
+        from src.sweeps.points import compose_with
 
         params = OmegaConf.to_container(OmegaConf.create(self._params or {}), resolve=True)
         try:
             code = sweep(
                 arguments=[*arguments, *self._pairs],
                 params=params if isinstance(params, dict) else {},  # pyright: ignore[reportArgumentType]
-                compose=self._compose,
+                compose=compose_with(self._context.config_loader, self._config),
                 launcher=self._launcher,
                 launch_dir=Path(os.getcwd()),
                 command=sys.argv[1:],
@@ -67,18 +68,3 @@ class HeadcountSweeper(Sweeper):
         except UserError as error:
             fail(error)
         raise SystemExit(code)
-
-    def _compose(self, overrides: Sequence[str]) -> DictConfig:
-        from hydra.errors import HydraException
-
-        from src.errors import ConfigError
-
-        assert self._context is not None
-        assert self._config is not None
-        try:
-            composed = self._context.config_loader.load_sweep_config(self._config, list(overrides))
-        except HydraException as error:
-            raise ConfigError(f"the settings cannot be composed: {error}") from None
-        OmegaConf.set_struct(composed, False)
-        del composed["hydra"]
-        return composed

@@ -17,7 +17,7 @@ from src.sweeps.estimate import estimate
 from src.sweeps.manifest import note_states, skipped_id, write_plan
 from src.sweeps.plan import Invalid, Job, SweepPlan
 from src.sweeps.states import FAILED
-from src.sweeps.table import Row, print_ending, print_plan, row
+from src.sweeps.table import Row, print_ending, print_plan, print_rates, row
 from src.training.environment import code_identity, environment
 from src.training.plan import LoadCorpus
 from src.training.stop import StopFlag
@@ -59,12 +59,14 @@ def conduct(
     with StopFlag() as stop:
         desk = Desk(plan, console, stop, load)
         try:
-            _run_what_is_missing(plan.jobs, run_jobs, desk)
+            run_missing(plan.jobs, run_jobs, desk)
         except KeyboardInterrupt:  # a second Ctrl-C does not wait for jobs to save
             stop.signal_number = signal.SIGINT
         rows = _final(plan.jobs, desk)
         note_states(plan, {each.job.run_id: each.state for each in rows})
         print_ending(console, plan, rows)
+        if settings.choose_learning_rate:
+            print_rates(console, plan.group)
         return exit_code(rows, stop.signal_number)
 
 
@@ -80,7 +82,8 @@ def exit_code(rows: Sequence[Row], signal_number: int | None) -> int:
     return 143 if "preempted" in states else 130 if "interrupted" in states else 1
 
 
-def _run_what_is_missing(jobs: Sequence[Job], run_jobs: RunJobs, desk: Desk) -> None:
+def run_missing(jobs: Sequence[Job], run_jobs: RunJobs, desk: Desk) -> None:
+    """Runs the jobs that are not finished, and waits for those that other processes run."""
     said = False
     while not desk.is_stopping:
         open_jobs = [job for job in jobs if not desk.has_ended(job)]

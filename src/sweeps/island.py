@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from src.config import Config
@@ -84,11 +84,20 @@ def record_ending(folder: Path, config: Config, geometry: Geometry, status: Stat
     try:
         record = held.previous or _first_record(folder, config, geometry)
         if record.status != "finished":
-            record.ended(status, record.summary, error).write(folder)
+            _with_open_segment(record).ended(status, record.summary, error).write(folder)
     except OSError:
         pass  # a full or read-only disk; the sweep's table still says it
     finally:
         held.release()
+
+
+def _with_open_segment(record: Record) -> Record:
+    """The record with a segment for this attempt, where its last one has ended."""
+    last = record.segments[-1] if record.segments else {"segment": 0, "from_step": 0, "status": "not_run"}
+    if "status" not in last:
+        return record
+    attempt = {"segment": last["segment"] + 1, "from_step": last["from_step"], "started_at": now()}
+    return replace(record, segments=[*record.segments, {**attempt, "host": environment()["host"]}])
 
 
 def in_one_line(kind: str, message: str) -> str:

@@ -153,7 +153,7 @@ def _job(number: int, point: Point, request: Request, launch_dir: Path, load: Lo
         values=point.values,
         overrides=tuple(point.overrides),
         fixed=request.fixed,
-        config=point.config,
+        config=run.config,
         geometry=run.geometry,
         train_tokens=_length(run.corpus),
         run_id=run.run_id,

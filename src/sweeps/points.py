@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from hydra.core.config_loader import ConfigLoader
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from src.config import Config
@@ -16,6 +18,21 @@ from src.sweeps.axes import Choice, Request
 
 Compose = Callable[[Sequence[str]], DictConfig]
 """Composes the settings of some overrides; raises ConfigError where they cannot be composed."""
+
+
+def compose_with(loader: ConfigLoader, master: DictConfig) -> Compose:
+    """Composes as Hydra's launchers do for a job of this multirun."""
+
+    def compose(overrides: Sequence[str]) -> DictConfig:
+        try:
+            composed = loader.load_sweep_config(master, list(overrides))
+        except HydraException as error:
+            raise ConfigError(f"the settings cannot be composed: {error}") from None
+        OmegaConf.set_struct(composed, False)
+        del composed["hydra"]
+        return composed
+
+    return compose
 
 
 @dataclass(frozen=True)

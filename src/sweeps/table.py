@@ -6,16 +6,19 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from src.errors import RunError
 from src.sweeps.estimate import Estimate
 from src.sweeps.island import in_one_line
 from src.sweeps.plan import Job, SweepPlan
 from src.sweeps.states import FAILED, TO_CONTINUE, State, state_text
+from src.sweeps.tuning import CHOSEN, choose_rates
 from src.training.sinks.quantities import MISSING, bytes_shown, duration_shown, shown
 
 
@@ -66,7 +69,7 @@ def print_ending(console: Console, plan: SweepPlan, rows: Sequence[Row]) -> None
     names = list(dict.fromkeys(name for row in rows for name in row.job.values))
     table = Table(box=box.SIMPLE, title_justify="left")
     for name in names or ["run"]:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name.rpartition(".")[2], justify="right", no_wrap=True)
     for title in ("state", "val loss", "training"):
         table.add_column(title, justify="left" if title == "state" else "right", no_wrap=True)
     table.add_column("", overflow="fold")
@@ -82,6 +85,26 @@ def print_ending(console: Console, plan: SweepPlan, rows: Sequence[Row]) -> None
     console.print(table)
     for line in next_steps(plan, rows):
         console.print(Text(line), soft_wrap=True)
+
+
+def print_rates(console: Console, group: Path) -> None:
+    """The learning rate chosen for each arm, and how later sweeps take it; or why none can be chosen yet."""
+    try:
+        chosen = choose_rates(group)
+    except RunError as error:
+        console.print(Text(f"no learning rates chosen: {error}"), soft_wrap=True)
+        return
+    table = Table(box=box.SIMPLE, title=Text("chosen learning rates"), title_justify="left")
+    for title in ("arm", "learning rate", "mean val loss", ""):
+        table.add_column(title, justify="left" if title in ("arm", "") else "right")
+    for each in chosen:
+        arm = " ".join(f"{name}={value}" for name, value in each.arm.items()) or "the only arm"
+        edge = "at the edge of those tried: try further ones" if each.is_at_edge else ""
+        loss = each.tried[each.learning_rate]
+        table.add_row(Text(arm), f"{each.learning_rate:g}", shown("val/loss", loss), Text(edge, style="yellow"))
+    console.print(table)
+    path = shlex.quote(str(group / CHOSEN))
+    console.print(Text(f"next     with other seeds: -m ... training.learning_rate_from={path}"), soft_wrap=True)
 
 
 def next_steps(plan: SweepPlan, rows: Sequence[Row]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from src.data.corpora import Corpus, check_lengths, load_corpus
 from src.geometry import Geometry
 from src.record import RECORD, Record
 from src.training.folder import run_id
+from src.training.tuned_rate import with_tuned_rate
 
 LoadCorpus = Callable[[DataConfig, Path], Corpus]
 
@@ -52,6 +53,7 @@ def plan_run(config: Config, launch_dir: Path, load: LoadCorpus = load_corpus) -
 
     Raises UserError for settings, texts and lengths that do not fit together.
     """
+    config = with_tuned_rate(config, launch_dir)
     geometry = Geometry.of(config)
     corpus = load(config.data, launch_dir)
     check_lengths(corpus, config.context_length)
