@@ -90,7 +90,7 @@ def judge_group(group: Group, question: Question, steps: pd.DataFrame | None = N
         ladder=ladder,
         shape=form,
         frontiers=fronts,
-        coverage=found.coverage,
+        cells=found,
         findings=tuple(dict.fromkeys([*findings, *form.findings, *front_findings])),
     )
 

@@ -100,12 +100,16 @@ def numbers(column: pd.Series, name: str) -> pd.Series:
 
 
 def with_planned(runs: pd.DataFrame, planned: pd.DataFrame) -> pd.DataFrame:
-    """The runs and, as `not_run`, each planned run that has no row: what never started is accounted for too."""
+    """The runs and each planned run that has no row: what never started, or cannot be read, is accounted for too.
+
+    Such a run is `not_run` unless `planned` has a status for it.
+    """
     require(planned, ("run_id",))
     absent = planned[~planned["run_id"].isin(runs["run_id"])]
     if absent.empty:
         return runs
-    return pd.concat([runs.astype(object), absent.assign(status=NOT_RUN).astype(object)], ignore_index=True)
+    absent = absent.assign(status=absent["status"].fillna(NOT_RUN) if "status" in absent else NOT_RUN)
+    return pd.concat([runs.astype(object), absent.astype(object)], ignore_index=True)
 
 
 def select(runs: pd.DataFrame, **settings: object) -> pd.DataFrame:

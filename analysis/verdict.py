@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from analysis.cells import Coverage
+from analysis.cells import Cells, Coverage
 from analysis.conditions import Condition
 from analysis.decision import ALPHA, HELPS, HURTS, MINIMUM_PAIRS, PLATEAU
 from analysis.findings import Finding
@@ -25,7 +25,8 @@ class Verdict:
     """Everything that one experiment says. Tables are empty, and parts None, where `findings` say why.
 
     `contrasts`: each arm with the reference. `ladder`: each arm with the one before it. Their columns are
-    those of `analysis.contrasts.contrasts`; `ratios` is each arm's cost over the reference's.
+    those of `analysis.contrasts.contrasts`; `ratios` is each arm's cost over the reference's. `cells` are the runs
+    that were used, their numbers those that were compared.
     """
 
     factor: str
@@ -41,8 +42,12 @@ class Verdict:
     ladder: pd.DataFrame
     shape: Shape
     frontiers: dict[str, Frontier]
-    coverage: Coverage
+    cells: Cells
     findings: tuple[Finding, ...]
+
+    @property
+    def coverage(self) -> Coverage:
+        return self.cells.coverage
 
     @property
     def answer(self) -> Answer:

@@ -1,0 +1,47 @@
+"""Cache bytes against context: what was allocated as points, what src.costs says as lines."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
+
+from analysis.plots.style import KINDS, bytes_shown, count_axis, kind_of, legend_below, levels, show_bytes, style_of
+
+PER_TOKEN = "costs.cache_bytes_per_token"
+
+
+def draw(table: pd.DataFrame, ax: Axes) -> Axes:
+    """One point a run (columns: attention, heads, kv_heads, context_length, cache/bytes, costs.cache_bytes_per_token).
+
+    Runs that keep as much a token share a line; its label says which heads those are.
+    """
+    kinds = [kind_of(*row) for row in table[["attention", "heads", "kv_heads"]].itertuples(index=False)]
+    contexts = levels(table["context_length"])
+    reach = np.array([contexts[0] / 2**0.5, contexts[-1] * 2**0.5], dtype=float)
+    groups = table.assign(kind=kinds).groupby([PER_TOKEN, "kind"])
+    seen: dict[str, int] = {}
+    for (per_token, kind), own in sorted(groups, key=lambda item: -float(item[0][0])):
+        colour, marker = style_of(KINDS[str(kind)])
+        styles = ("-", "--", ":", "-.")
+        line = styles[seen.get(str(kind), 0) % len(styles)]
+        seen[str(kind)] = seen.get(str(kind), 0) + 1
+        ax.plot(reach, reach * float(per_token), color=colour, linestyle=line, linewidth=1.0)
+        label = f"{kind}, {_heads(own)}: {bytes_shown(float(per_token))}/token"
+        ax.plot(
+            own["context_length"].astype(float), own["cache/bytes"].astype(float), marker, color=colour, label=label
+        )
+    count_axis(ax, contexts, "context_length")
+    ax.set_yscale("log", base=2)
+    ax.yaxis.set_minor_locator(NullLocator())
+    show_bytes(ax.yaxis)
+    ax.set_ylabel("cache/bytes (batch 1)")
+    legend_below(ax, columns=2)
+    return ax
+
+
+def _heads(own: pd.DataFrame) -> str:
+    """'heads 1, 2, 4' or 'heads 8 on kv_heads 2'."""
+    heads, kv_heads = (", ".join(map(str, levels(own[name]))) for name in ("heads", "kv_heads"))
+    return f"heads {heads}" if heads == kv_heads else f"heads {heads} on kv_heads {kv_heads}"

@@ -1,0 +1,42 @@
+"""Heads x learning rate: the mean loss of each cell, the best of each head count framed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from analysis.plots.style import INK, axis_name, levels
+from analysis.tuning import LEARNING_RATE
+from src.metrics import METRICS
+
+COLOURS = "cividis"
+FRAME = "#d55e00"
+
+
+def draw(table: pd.DataFrame, ax: Axes, *, factor: str = "heads", metric: str = "val/loss") -> Axes:
+    """One cell an arm and learning rate: the mean over its runs, and how many those are. A missing cell is empty."""
+    arms, rates = levels(table[factor]), levels(table[LEARNING_RATE])
+    grouped = table.groupby([factor, LEARNING_RATE])[metric]
+    means = grouped.mean().unstack().reindex(index=arms, columns=rates).astype(float)
+    counts = grouped.count().unstack().reindex(index=arms, columns=rates).fillna(0).astype(int)
+    words = [
+        [f"{mean:.4g}\nn = {n}" if np.isfinite(mean) else "" for mean, n in zip(*row, strict=True)]
+        for row in zip(means.to_numpy(), counts.to_numpy(), strict=True)
+    ]
+    bar = {"label": axis_name(metric)}
+    sns.heatmap(means, ax=ax, cmap=COLOURS, annot=np.array(words), fmt="", annot_kws={"fontsize": 8}, cbar_kws=bar)
+    finite = means.dropna(how="all")
+    best = finite.idxmin(axis=1) if METRICS[metric].better == "lower" else finite.idxmax(axis=1)
+    for arm, rate in best.items():
+        corner = rates.index(rate) + 0.03, arms.index(arm) + 0.03
+        ax.add_patch(Rectangle(corner, 0.94, 0.94, fill=False, edgecolor=FRAME, linewidth=2))
+    ax.set_xticks(np.arange(len(rates)) + 0.5, [f"{rate:g}" for rate in rates])
+    ax.set_yticks(np.arange(len(arms)) + 0.5, [f"{arm}" for arm in arms], rotation=0)
+    ax.set_xlabel(LEARNING_RATE.removeprefix("config."))
+    ax.set_ylabel(factor)
+    ax.tick_params(length=0, colors=INK)
+    ax.grid(False)
+    return ax
