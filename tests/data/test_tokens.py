@@ -86,6 +86,13 @@ def test_a_token_beyond_the_vocabulary_is_named_with_file_and_offset(file: Path)
             assert part in str(error.value)
 
 
+def test_the_largest_token_is_one_less_than_the_vocabulary(file: Path) -> None:
+    largest = int(TOKENS.max())
+    token_file(file, vocabulary_size=largest + 1)[:]
+    with pytest.raises(DataError, match=f"token {largest} at byte offset"):
+        token_file(file, vocabulary_size=largest)[:]
+
+
 def test_a_file_cut_short_under_a_run_is_an_error_not_a_crash(tmp_path: Path) -> None:
     path = tmp_path / "t.bin"
     path.write_bytes(HEAD + TOKENS.tobytes())
