@@ -43,6 +43,8 @@ def has_learning_rates(runs: pd.DataFrame, factor: str) -> bool:
 
 
 def _factor(export: Export) -> str:
+    if "heads" not in export.runs:
+        return "heads"  # the table lacks what it is about, and judging it says so
     planned = [name for plan in export.manifest["plans"] for name in plan["factors"]]
     candidates = [name for name in planned if name in FACTORS] + list(FACTORS)
     for name in sorted(dict.fromkeys(candidates), key=lambda name: name != "heads"):

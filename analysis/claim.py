@@ -27,7 +27,7 @@ def claim(verdict: Verdict) -> str:
     parts = [_ANSWERS[verdict.answer].format(factor=verdict.factor), _setting(verdict)]
     if verdict.contrasts.empty:
         parts.append(f"Nothing could be compared; what can be said is each arm's own mean: {_means(verdict)}.")
-        parts += [f"{finding}." for finding in verdict.cautions if finding.about in _WHY_NOTHING]
+        parts += [f"Why: {finding}." for finding in verdict.cautions if finding.about in _WHY_NOTHING]
     else:
         parts += [_evidence(verdict, verdict.contrasts), _shape(verdict)]
     parts += [f"{verdict.coverage.sentence}.", _limits(verdict)]

@@ -13,7 +13,7 @@ from pyarrow import ArrowException, parquet
 
 from analysis.findings import AnalysisError, Finding, caution, some
 from src.export.manifest import MANIFEST, SCHEMA_VERSION
-from src.export.planned import DAMAGED
+from src.export.planned import DAMAGED, NOT_RUN, SKIPPED
 from src.export.tables import sha256, to_pandas
 from src.record import METRICS, RECORD, decode
 
@@ -22,7 +22,9 @@ _SETTINGS_OF_THEIR_OWN = ("heads", "kv_heads", "head_dim", "context_length", "re
 
 @dataclass(frozen=True)
 class Export:
-    """`planned`: run_id, status, error and what sets each planned run apart; None where no plan is known."""
+    """`planned`: run_id, what sets each planned run apart, and the status and error that it has if it has no row;
+    None where no plan is known.
+    """
 
     folder: Path
     manifest: dict[str, Any]
@@ -88,9 +90,12 @@ def _table(path: Path) -> pd.DataFrame:
 def _planned(entries: list[dict[str, Any]]) -> pd.DataFrame:
     rows = []
     for entry in entries:
-        status, reason = entry["status"], entry["reason"]
-        if status == DAMAGED:
-            status, reason = "failed", f"its record is damaged: {reason}"
+        # What the tables say of a run counts; here is how a run without a row stands.
+        status, reason = NOT_RUN, None
+        if entry["status"] == DAMAGED:
+            status, reason = "failed", f"its record is damaged: {entry['reason']}"
+        elif entry["status"] == SKIPPED:
+            status, reason = SKIPPED, entry["reason"]
         values = {_column(name): value for name, value in entry["values"].items()}
         rows.append({"run_id": entry["run_id"], "status": status, "error": reason, **values})
     return pd.DataFrame(rows, columns=None if rows else ["run_id", "status", "error"])

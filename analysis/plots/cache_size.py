@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from analysis.plots.style import KINDS, bytes_shown, count_axis, kind_of, legend_below, levels, show_bytes, style_of
+from analysis.runs import require
 
 PER_TOKEN = "costs.cache_bytes_per_token"
 
@@ -15,8 +16,10 @@ PER_TOKEN = "costs.cache_bytes_per_token"
 def draw(table: pd.DataFrame, ax: Axes) -> Axes:
     """One point a run (columns: attention, heads, kv_heads, context_length, cache/bytes, costs.cache_bytes_per_token).
 
-    Runs that keep as much a token share a line; its label says which heads those are.
+    Runs that keep as much a token share a line; its label says which heads those are. Raises AnalysisError for a
+    missing column.
     """
+    require(table, ("attention", "heads", "kv_heads", "context_length", "cache/bytes", PER_TOKEN))
     kinds = [kind_of(*row) for row in table[["attention", "heads", "kv_heads"]].itertuples(index=False)]
     contexts = levels(table["context_length"])
     reach = np.array([contexts[0] / 2**0.5, contexts[-1] * 2**0.5], dtype=float)
@@ -29,9 +32,8 @@ def draw(table: pd.DataFrame, ax: Axes) -> Axes:
         seen[str(kind)] = seen.get(str(kind), 0) + 1
         ax.plot(reach, reach * float(per_token), color=colour, linestyle=line, linewidth=1.0)
         label = f"{kind}, {_heads(own)}: {bytes_shown(float(per_token))}/token"
-        ax.plot(
-            own["context_length"].astype(float), own["cache/bytes"].astype(float), marker, color=colour, label=label
-        )
+        ax.plot(own["context_length"].astype(float), own["cache/bytes"].astype(float), marker, color=colour)
+        ax.plot([], [], marker=marker, color=colour, linestyle=line, linewidth=1.0, label=label)
     count_axis(ax, contexts, "context_length")
     ax.set_yscale("log", base=2)
     ax.yaxis.set_minor_locator(NullLocator())

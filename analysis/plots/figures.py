@@ -123,7 +123,8 @@ def _curves(verdict: Verdict, export: Export) -> Drawn | None:
     learning_curves.draw(steps.dropna(subset=[x]), ax, factor=verdict.factor, metric=metric, x=x)
     caption = (
         "Mean over the runs of each arm, where all of them have a number; bands are the "
-        f"{learning_curves.BAND}; the steep first quarter runs above the frame. {_counts(verdict)}. Source: {export.sentence}."
+        f"{learning_curves.BAND}; the steep first quarter runs above the frame. {_counts(verdict)}. "
+        f"Source: {export.sentence}."
     )
     return Drawn("learning_curves", f"{metric} over training", caption, figure)
 

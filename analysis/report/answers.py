@@ -1,0 +1,81 @@
+"""Everything that an export says: its verdicts, at shared and at tuned learning rates, or why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.asked import has_learning_rates, question_for
+from analysis.findings import AnalysisError, Finding, caution, some
+from analysis.judge import judge
+from analysis.load import Export
+from analysis.runs import FINISHED
+from analysis.tuning import LEARNING_RATE, Tuned, tuned
+from analysis.verdict import Question, Verdict
+
+
+@dataclass(frozen=True)
+class Answers:
+    """`refusal` is the sentence why nothing could be judged, where `verdicts` is empty.
+
+    `tuned_verdicts` are at each arm's own best learning rate, `tuning` how that was chosen.
+    """
+
+    export: Export
+    question: Question
+    verdicts: tuple[Verdict, ...]
+    tuned_verdicts: tuple[Verdict, ...]
+    tuning: Tuned | None
+    findings: tuple[Finding, ...]
+    refusal: str | None = None
+
+    @property
+    def title(self) -> str:
+        return f"Is more {self.question.factor} always better?"
+
+
+def answers_of(
+    export: Export,
+    metric: str = "val/loss",
+    factor: str | None = None,
+    against: int | float | None = None,
+    margin: float | None = None,
+    tuning_seeds: Sequence[int] | None = None,
+) -> Answers:
+    """Judges an export; never raises for what its runs lack, but says it."""
+    question, findings = question_for(export, metric, factor, against, margin)
+    findings = [*export.findings, *findings]
+    try:
+        study = judge(export.runs, question, export.steps, export.planned)
+    except AnalysisError as error:
+        return Answers(export, question, (), (), None, tuple(findings), str(error))
+    findings += study.findings
+    at_best, tuning, why = _at_tuned_rates(export, question, tuning_seeds)
+    return Answers(export, question, study.verdicts, at_best, tuning, (*findings, *why))
+
+
+def _at_tuned_rates(
+    export: Export, question: Question, seeds: Sequence[int] | None
+) -> tuple[tuple[Verdict, ...], Tuned | None, list[Finding]]:
+    if not has_learning_rates(export.runs, question.factor):
+        return (), None, []
+    chosen = list(seeds) if seeds is not None else _tuning_seeds(export)
+    varying = (LEARNING_RATE.removeprefix("config."),)
+    asked = Question(question.metric, question.factor, question.against, question.margin, varying, seed=question.seed)
+    try:
+        tuning = tuned(export.runs, question.factor, question.metric, chosen)
+        study = judge(tuning.runs, asked, export.steps)
+    except AnalysisError as error:
+        return (), None, [caution("tuning", f"no comparison at tuned learning rates: {error}")]
+    text = (
+        f"learning rates were chosen on seeds {some([str(seed) for seed in chosen], 12)}, which are not compared; the "
+        "plan of the runs left out by this choice is not counted"
+    )
+    return study.verdicts, tuning, [Finding("tuning", text), *tuning.findings]
+
+
+def _tuning_seeds(export: Export) -> list[int]:
+    """The first quarter of the seeds, at least one: fixed by their numbers, so that nobody can choose them."""
+    finished = export.runs[export.runs["status"] == FINISHED]
+    seeds = sorted(int(seed) for seed in finished["seed"].dropna().unique())
+    return seeds[: max(1, len(seeds) // 4)]

@@ -1,0 +1,136 @@
+"""A verdict's numbers as rows for people: base units become KiB, MiB and thousands; missing is a dash, never 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from analysis.arms import MATCHED_WITHIN
+from analysis.plots.style import bytes_shown
+from analysis.report.blocks import Table
+from analysis.verdict import Verdict
+from src.metrics import METRICS
+
+MISSING = "–"  # noqa: RUF001
+_COSTS = {
+    "cost/parameters": "parameters",
+    "cost/flops_per_token": "FLOPs/token",
+    "cache/bytes": "cache",
+    "train/tokens_per_second": "train tokens/s",
+    "decode/ms_per_token": "decode ms/token",
+}
+_DESIGNED = ("cost/parameters", "cost/flops_per_token", "cache/bytes")
+
+
+def arms_table(verdict: Verdict) -> Table:
+    """One row an arm: its mean, and its difference from the reference with label."""
+    unit = METRICS[verdict.metric].unit
+    header = [
+        verdict.factor,
+        "n",
+        f"{verdict.metric}, {unit} [95%]",
+        f"against {verdict.reference} [95%]",
+        "label",
+        "p",
+    ]
+    rows = []
+    for arm, row in verdict.arms.iterrows():
+        mean = number(row["mean"]) + interval(row["low"], row["high"])
+        rows.append([f"{arm}", f"{int(row['n'])}", mean, *_against_reference(verdict, arm)])
+    return Table(header, rows, "p: sign flips of all contrasts together (max-T).")
+
+
+def costs_table(verdict: Verdict) -> Table | None:
+    """One row an arm: what it costs, and by how much that is not matched to the reference."""
+    costs = [name for name in _COSTS if name in verdict.arms]
+    if not costs:
+        return None
+    rows = [[f"{arm}", *(_cost(verdict, arm, name) for name in costs)] for arm in verdict.arms.index]
+    note = (
+        f"Regime {verdict.condition.get('regime') or MISSING}. A cost with x is not matched to {verdict.factor}="
+        f"{verdict.reference} within {MATCHED_WITHIN:.0%}; speeds are measured, not designed, and never marked."
+    )
+    return Table([verdict.factor, *(_COSTS[name] for name in costs)], rows, note)
+
+
+def contrasts_table(verdict: Verdict) -> Table | None:
+    """One row a contrast: with the reference, then each step of the ladder."""
+    table = pd.concat([verdict.contrasts, verdict.ladder], ignore_index=True)
+    if table.empty:
+        return None
+    rows = []
+    for row in table.drop_duplicates(["fewer", "more"]).to_dict("records"):
+        rows.append(
+            [
+                f"{row['fewer']} to {row['more']}",
+                f"{row['pairs']}",
+                signed(row["difference"]) + interval(row["low"], row["high"], "+.4f"),
+                row["label"],
+                f"{row['p']:.3g} / {row['p_holm']:.3g} / {row['p_family']:.3g}",
+                f"{row['p_smallest']:.2g}",
+                f"{row['improvement']:.0%} [{row['improvement_low']:.0%}, {row['improvement_high']:.0%}]",
+                row["reason"] if row["seeds_plan"] is None else f"{row['reason']}; {row['seeds_plan']}",
+            ]
+        )
+    header = [
+        verdict.factor,
+        "pairs",
+        "difference [95%]",
+        "label",
+        "p / Holm / max-T",
+        "smallest p",
+        "better on",
+        "why",
+    ]
+    note = (
+        "Differences are more minus fewer, on shared seeds. p: two-sided sign flips; the smallest that so many pairs "
+        "can reach stands beside it. 'better on' is the share of seeds on which more is better, with Wilson's interval."
+    )
+    return Table(header, rows, note)
+
+
+def number(value: Any) -> str:
+    """A metric to four decimals.
+
+    >>> number(1.88123), number(float("nan"))
+    ('1.8812', '–')
+    """
+    return MISSING if pd.isna(value) else f"{value:.4f}"
+
+
+def signed(value: Any) -> str:
+    return MISSING if pd.isna(value) else f"{value:+.4f}"
+
+
+def interval(low: Any, high: Any, form: str = ".4f") -> str:
+    """' [low, high]', or nothing where there is none."""
+    return "" if pd.isna(low) else f" [{low:{form}}, {high:{form}}]"
+
+
+def _against_reference(verdict: Verdict, arm: Any) -> list[str]:
+    if arm == verdict.reference:
+        return ["reference", "", ""]
+    table = verdict.contrasts
+    found = table[(table["fewer"] == arm) | (table["more"] == arm)] if len(table) else table
+    if found.empty:
+        return [MISSING, "not compared", ""]
+    row = found.iloc[0]
+    ends = [row["low"], row["high"]]
+    # A contrast is a step from fewer to more; this column is the arm's difference from the reference.
+    flip = 1 if row["more"] == arm else -1
+    low, high = sorted(flip * end for end in ends)
+    label = row["label"] if flip == 1 else f"{row['label']} (as more)"
+    return [signed(flip * row["difference"]) + interval(low, high, "+.4f"), label, f"{row['p_family']:.3g}"]
+
+
+def _cost(verdict: Verdict, arm: Any, name: str) -> str:
+    value = verdict.arms.loc[arm, name]
+    if pd.isna(value):
+        return MISSING
+    ratio = verdict.ratios.loc[arm, name]
+    off = name in _DESIGNED and abs(ratio - 1) > MATCHED_WITHIN
+    mark = f" x{ratio:.3g}" if off else ""
+    if name == "cache/bytes":
+        return bytes_shown(value) + mark
+    return (f"{value:.3g}" if name == "decode/ms_per_token" else f"{value:,.0f}") + mark
