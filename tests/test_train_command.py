@@ -157,6 +157,18 @@ def test_a_launcher_that_is_not_ours_runs_jobs_too(here: Path) -> None:
     assert "3 jobs: 2 finished, 1 failed" in text
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
+def test_ray_runs_jobs_and_the_record_says_where(here: Path) -> None:
+    launcher = ("hydra/launcher=ray", "+hydra.launcher.init.num_cpus=2", "+hydra.launcher.init.include_dashboard=false")
+    code, text = train(here, "-m", "(heads,device)=(1,cpu),(2,cuda:99),(4,cpu)", *launcher)
+    assert code == 1, text
+    assert "3 jobs: 2 finished, 1 failed" in text
+    places = [record.environment for record in records(here / "runs" / "single").values()]
+    assert {place["launcher"] for place in places} == {"ray"}
+    assert len({place["job_id"] for place in places}) == 3
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -121,6 +121,30 @@ class SlurmLauncher(JobLauncher):
         Cluster(self._parameters).run_jobs(jobs, desk)
 
 
+@dataclass
+class RayConf:
+    _target_: str = "hydra_plugins.headcount.launchers.RayLauncher"
+    num_cpus: int = 1  # cores of each job
+    num_gpus: float = 0
+    init: dict[str, Any] = field(default_factory=dict)  # arguments of ray.init, such as address
+
+
+class RayLauncher(JobLauncher):
+    """Tasks on a Ray cluster (`hydra.launcher.init.address`), or on a Ray of this machine's own."""
+
+    def __init__(self, **parameters: Any) -> None:
+        self._parameters = parameters
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        super().setup(hydra_context=hydra_context, task_function=task_function, config=config)
+        _require("ray", "ray")
+
+    def run_jobs(self, jobs: "Sequence[Job]", desk: "Desk") -> None:
+        from src.sweeps.ray_tasks import RayCluster
+
+        RayCluster(**self._parameters).run_jobs(jobs, desk)
+
+
 def _require(package: str, extra: str) -> None:
     if find_spec(package) is None:
         from src.errors import ConfigError
@@ -137,3 +161,4 @@ def _store(name: str, node: Any) -> None:
 _store("local", LocalConf)
 _store("processes", ProcessesConf)
 _store("slurm", SlurmConf)
+_store("ray", RayConf)

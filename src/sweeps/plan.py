@@ -12,7 +12,7 @@ from src.errors import ConfigError, UserError
 from src.geometry import Geometry
 from src.sweeps.axes import Request
 from src.sweeps.points import Point
-from src.sweeps.states import Standing, is_missing, standing
+from src.sweeps.states import Standing, is_missing, label_of, standing
 from src.training.plan import LoadCorpus, load_corpus, plan_run
 
 
@@ -32,8 +32,8 @@ class Job:
 
     @property
     def label(self) -> str:
-        """What sets the job apart, as the command would say it; its name where it is the only one."""
-        return " ".join(self.overrides) or self.run_id
+        """What sets the job apart; its name where it is the only one."""
+        return label_of(self.values) or self.run_id
 
     @property
     def is_missing(self) -> bool:
@@ -55,7 +55,7 @@ class Invalid:
 
     @property
     def label(self) -> str:
-        return " ".join(self.overrides)
+        return label_of(self.values)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def plan_sweep(
         else:
             jobs[job.run_id] = job
     if not jobs:
-        reasons = "\n".join(f"  {point.label}: {point.reason}".replace("  : ", "  ") for point in invalid)
+        reasons = "\n".join(f"  {point.label or 'the only one'}: {point.reason}" for point in invalid)
         raise ConfigError(f"no point of this sweep can be run:\n{reasons}")
     plan = SweepPlan(next(iter(jobs.values())).folder.parent, launch_dir, list(jobs.values()), invalid, merged)
     if plan.config.resume == "never":

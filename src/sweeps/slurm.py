@@ -5,25 +5,20 @@ A job that is told to make room (SIGTERM, SIGUSR1, SIGUSR2) saves and is queued 
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from src import ROOT
-from src.config import Config
 from src.errors import ConfigError
 from src.sweeps.desk import Desk
-from src.sweeps.island import Outcome, WorkerKilled, in_one_line, record_ending, run_job
-from src.sweeps.plan import Job, keep_corpora
-from src.sweeps.screen import open_job_sinks
-from src.training.environment import SUBMITTED_CODE_VARIABLE, code_identity
-from src.training.stop import StopFlag
+from src.sweeps.island import Outcome, WorkerKilled, in_one_line, record_ending
+from src.sweeps.plan import Job
+from src.sweeps.remote import Task
 
 POLL_S = 2.0
 MOST_IN_ARRAY = 1000
@@ -36,25 +31,16 @@ class SlurmJobError(RuntimeError):
     """The job did not finish; raised on the node, so that Slurm too shows it as failed."""
 
 
-@dataclass(frozen=True)
-class Task:
-    """What runs on the node: one job of the sweep, as plain values."""
-
-    config: Mapping[str, Any]
-    launch_dir: str
-    code: Mapping[str, Any]
-
-    def __call__(self) -> str:
-        os.environ[SUBMITTED_CODE_VARIABLE] = json.dumps(self.code)
-        with StopFlag() as stop:
-            outcome = run_job(Config.of(self.config), Path(self.launch_dir), stop, keep_corpora(), open_job_sinks)
-        if outcome.state == "preempted" and _state_of_this_job() == "RUNNING":  # neither cancelled nor requeued already
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which Slurm now ends this process, before it
-            _slurm("scontrol", "requeue", _own_id())
-            time.sleep(60)  # could end by itself, which would count as the job's ending
-        if outcome.state not in ("finished", "running"):
-            raise SlurmJobError(f"the job ended as {outcome.state}: {outcome.error}")
-        return outcome.state
+def run_here(task: Task) -> str:
+    """Runs on the node. Raises SlurmJobError for a job that did not finish."""
+    outcome = task.run()
+    if outcome.state == "preempted" and _state_of_this_job() == "RUNNING":  # neither cancelled nor requeued already
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which Slurm now ends this process, before it
+        _slurm("scontrol", "requeue", _own_id())
+        time.sleep(60)  # could end by itself, which would count as the job's ending
+    if outcome.state not in ("finished", "running"):
+        raise SlurmJobError(f"the job ended as {outcome.state}: {outcome.error}")
+    return outcome.state
 
 
 @dataclass
@@ -94,8 +80,7 @@ class Cluster:
             executor.update_parameters(**self._parameters())
         except (RuntimeError, ValueError) as error:
             raise ConfigError(f"hydra/launcher=slurm: {error}") from None
-        tasks = [Task(job.config.model_dump(), str(desk.launch_dir), code_identity()) for job in jobs]
-        submitted = executor.map_array(Task.__call__, tasks)
+        submitted = executor.map_array(run_here, [Task.of(job, desk.launch_dir) for job in jobs])
         for slurm_job, job in zip(submitted, jobs, strict=True):
             self._submitted[slurm_job.job_id] = job
             desk.begins(job)

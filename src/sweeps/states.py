@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from rich.text import Text
 
@@ -77,3 +78,16 @@ def is_held_safely(folder: Path) -> bool:
 def state_text(state: State) -> Text:
     """A state as people read it."""
     return Text(state.replace("_", " "), style=COLOURS.get(state, "red"))
+
+
+def label_of(values: Mapping[str, Any]) -> str:
+    """Settings as people write them.
+
+    >>> label_of({"heads": 8, "kv_heads": None, "device": "cuda:1", "training.compile": True})
+    'heads=8 kv_heads=null device=cuda:1 training.compile=true'
+    """
+    words = {None: "null", True: "true", False: "false"}
+    written = {
+        name: words[value] if value is None or isinstance(value, bool) else value for name, value in values.items()
+    }
+    return " ".join(f"{name}={value}" for name, value in written.items())

@@ -123,7 +123,7 @@ def next_steps(plan: SweepPlan, rows: Sequence[Row]) -> Iterator[str]:
     else:
         yield f"next     python -m src.export {where} --out exports/{plan.group.name}"
     for row in failed[:3]:
-        yield f"         {row.job.label}: {shlex.quote(str(row.job.folder / 'log.txt'))}"
+        yield f"         {row.job.label}: {shlex.quote(str(row.job.folder))}"
 
 
 def _arms(plan: SweepPlan) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from src.errors import RunError
 from src.record import METRICS, RECORD, decode
 from src.sweeps.manifest import read_plans
-from src.sweeps.states import State, is_held_safely
+from src.sweeps.states import State, is_held_safely, label_of
 
 _TAIL_BYTES = 4096
 
@@ -35,11 +35,11 @@ class Seen:
     @property
     def arm(self) -> str:
         """What it is compared by: its settings apart from the seed."""
-        return " ".join(f"{name}={value}" for name, value in self.values.items() if name != "seed") or "(one arm)"
+        return label_of({name: value for name, value in self.values.items() if name != "seed"}) or "(one arm)"
 
     @property
     def label(self) -> str:
-        return " ".join(f"{name}={value}" for name, value in self.values.items()) or self.run_id
+        return label_of(self.values) or self.run_id
 
 
 @dataclass
