@@ -80,7 +80,7 @@ def test_the_loop_is_not_slower_than_a_plain_one(plan: Plan, runtime: Runtime, p
     text = torch.from_numpy(plan.corpus.train_tokens.astype("int64"))
     plain = PlainLoop(text, plan.corpus.vocabulary.size, 12, 64)
     loop = loop_of(plan, runtime, parts)
-    ours, theirs = interleaved(lambda: one_step(loop, parts), plain.step, rounds=9, calls=20)
+    ours, theirs = interleaved(lambda: one_step(loop, parts), plain.step, rounds=7, calls=10)
     tokens = 12 * 64
     rates = f"ours {tokens / ours:,.0f} tokens/s, plain {tokens / theirs:,.0f}"
     print(f"\n{threads} threads: {rates}, ratio {theirs / ours:.3f}")
@@ -102,7 +102,7 @@ def test_the_loop_costs_little_over_its_own_bare_step(plan: Plan, runtime: Runti
         optimiser.zero_grad(set_to_none=True)
 
     loop = loop_of(plan, runtime, parts)
-    ours, theirs = interleaved(lambda: one_step(loop, parts), bare_step, rounds=15, calls=20)
+    ours, theirs = interleaved(lambda: one_step(loop, parts), bare_step, rounds=11, calls=10)
     times = f"loop {1000 * ours:.2f} ms, bare {1000 * theirs:.2f} ms"
     print(f"\n{threads} threads: {times}, overhead {ours / theirs - 1:+.1%}")
     assert ours <= theirs * 1.03
