@@ -40,7 +40,9 @@ class JobLauncher(Launcher):
         from src.sweeps.points import compose_with
         from src.sweeps.proposed import launch_proposed
 
-        return launch_proposed(self, compose_with(self.context.config_loader, self.config), job_overrides)
+        return launch_proposed(
+            self, compose_with(self.context.config_loader, self.config), job_overrides, initial_job_idx
+        )
 
 
 @dataclass

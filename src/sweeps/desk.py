@@ -60,7 +60,7 @@ class Desk:
             self.console.quiet = True
 
     def _place(self, job: Job) -> str:
-        total = str(len(self._plan.jobs))
+        total = str(max(job.number for job in self._plan.jobs))
         return f"[{job.number:>{len(total)}}/{total}]"
 
     def _loss(self, job: Job) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,20 @@ if TYPE_CHECKING:
     from hydra_plugins.headcount.launchers import JobLauncher
 
 
-def launch_proposed(launcher: JobLauncher, compose: Compose, proposals: Sequence[Sequence[str]]) -> list[JobReturn]:
+def launch_proposed(
+    launcher: JobLauncher, compose: Compose, proposals: Sequence[Sequence[str]], first: int
+) -> list[JobReturn]:
     """Runs each proposal, or finds it finished; one that has no loss answers infinity, which no sweeper chooses.
+
+    `first`: how many were proposed before. An equal proposal is the same run, and is not run twice.
 
     Raises KeyboardInterrupt when it was asked to stop, so that the sweeper proposes nothing more.
     """
     load = keep_corpora()
     plans = [_plan(proposal, compose, load) for proposal in proposals]
-    whole = SweepPlan(plans[0].group, plans[0].launch_dir, [job for plan in plans for job in plan.jobs])
+    jobs = {plan.jobs[0].run_id: plan.jobs[0] for plan in plans}
+    numbered = [replace(job, number=first + k) for k, job in enumerate(jobs.values(), start=1)]
+    whole = SweepPlan(plans[0].group, plans[0].launch_dir, numbered)
     with StopFlag() as stop:
         desk = Desk(whole, Console(highlight=False), stop, load)
         run_missing(whole.jobs, launcher.run_jobs, desk)

@@ -15,7 +15,10 @@ FORMAT = 1
 
 
 def save_checkpoint(folder: Path, content: dict[str, Any]) -> Path:
-    """Replaces the folder's checkpoint by rename; the last good one stays until the new one is on disk."""
+    """Replaces the folder's checkpoint by rename; the last good one stays until the new one is on disk.
+
+    Raises OSError where it cannot be written.
+    """
     path = folder / CHECKPOINT
     temporary = folder / f".{CHECKPOINT}.{os.getpid()}.tmp"
     try:
@@ -24,6 +27,11 @@ def save_checkpoint(folder: Path, content: dict[str, Any]) -> Path:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except RuntimeError as error:
+        # Of a full disk torch says only that its archive has an unexpected position.
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     return path
