@@ -23,15 +23,16 @@ def draw(table: pd.DataFrame, ax: Axes) -> Axes:
     kinds = [kind_of(*row) for row in table[["attention", "heads", "kv_heads"]].itertuples(index=False)]
     contexts = levels(table["context_length"])
     reach = np.array([contexts[0] / 2**0.5, contexts[-1] * 2**0.5], dtype=float)
-    groups = table.assign(kind=kinds).groupby([PER_TOKEN, "kind"])
+    named = table.assign(kind=kinds)
+    groups = {(int(key), str(kind)): own for (key, kind), own in named.groupby([PER_TOKEN, "kind"])}  # pyright: ignore
     seen: dict[str, int] = {}
-    for (per_token, kind), own in sorted(groups, key=lambda item: -float(item[0][0])):
-        colour, marker = style_of(KINDS[str(kind)])
+    for (per_token, kind), own in sorted(groups.items(), key=lambda item: -item[0][0]):
+        colour, marker = style_of(KINDS[kind])
         styles = ("-", "--", ":", "-.")
-        line = styles[seen.get(str(kind), 0) % len(styles)]
-        seen[str(kind)] = seen.get(str(kind), 0) + 1
-        ax.plot(reach, reach * float(per_token), color=colour, linestyle=line, linewidth=1.0)
-        label = f"{kind}, {_heads(own)}: {bytes_shown(float(per_token))}/token"
+        line = styles[seen.get(kind, 0) % len(styles)]
+        seen[kind] = seen.get(kind, 0) + 1
+        ax.plot(reach, reach * per_token, color=colour, linestyle=line, linewidth=1.0)
+        label = f"{kind}, {_heads(own)}: {bytes_shown(per_token)}/token"
         ax.plot(own["context_length"].astype(float), own["cache/bytes"].astype(float), marker, color=colour)
         ax.plot([], [], marker=marker, color=colour, linestyle=line, linewidth=1.0, label=label)
     count_axis(ax, contexts, "context_length")

@@ -125,10 +125,10 @@ def _against_reference(verdict: Verdict, arm: Any) -> list[str]:
 
 
 def _cost(verdict: Verdict, arm: Any, name: str) -> str:
-    value = verdict.arms.loc[arm, name]
+    value = float(verdict.arms.at[arm, name])  # pyright: ignore[reportArgumentType]
     if pd.isna(value):
         return MISSING
-    ratio = verdict.ratios.loc[arm, name]
+    ratio = float(verdict.ratios.at[arm, name])  # pyright: ignore[reportArgumentType]
     off = name in _DESIGNED and abs(ratio - 1) > MATCHED_WITHIN
     mark = f" x{ratio:.3g}" if off else ""
     if name == "cache/bytes":

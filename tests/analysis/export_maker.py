@@ -49,8 +49,8 @@ def write_export(folder: Path, runs: pd.DataFrame, steps: pd.DataFrame | None = 
 def curves(runs: pd.DataFrame, steps: int = 6) -> pd.DataFrame:
     """A falling loss for each run, evaluated at every step."""
     rows = [
-        {"run_id": run.run_id, "step": 10 * s, "train/tokens": 1000 * s, "val/loss": run.loss + 2 / s}
-        for run in runs.rename(columns={"val/loss": "loss"}).itertuples()
+        {"run_id": run_id, "step": 10 * s, "train/tokens": 1000 * s, "val/loss": float(loss) + 2 / s}
+        for run_id, loss in zip(runs["run_id"], runs["val/loss"], strict=True)
         for s in range(1, steps + 1)
     ]
     return pd.DataFrame(rows)

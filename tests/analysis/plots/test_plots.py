@@ -3,12 +3,14 @@
 import doctest
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 
 from analysis.findings import AnalysisError
 from analysis.judge import judge
@@ -46,6 +48,19 @@ def runs(make_runs: MakeRuns, noisy: Noisy) -> pd.DataFrame:
     return table.assign(**{"costs.cache_bytes_per_token": 4096})
 
 
+def xs(line: Any) -> list[float]:
+    return np.asarray(line.get_xdata(), dtype=float).tolist()
+
+
+def ys(line: Any) -> list[float]:
+    return np.asarray(line.get_ydata(), dtype=float).tolist()
+
+
+def bars(ax: Axes) -> list[Any]:
+    """The error bars that have a point; a legend's have none."""
+    return [box for box in ax.containers if len(ys(cast(Any, box).lines[0]))]
+
+
 def legend_of(ax: Axes) -> list[str]:
     legend = ax.get_legend()
     assert legend is not None
@@ -76,20 +91,19 @@ def test_the_legend_holds_exactly_the_head_counts_in_numeric_order(runs: pd.Data
 
 def test_every_seed_is_a_dot_and_the_bar_is_the_t_interval(make_runs: MakeRuns, ax: Axes) -> None:
     loss.draw(make_runs({1: [1.0, 1.2, 1.4], 8: [0.9, 1.0, 1.1]}), ax, reference=1, margin=0.05)
-    dots = np.concatenate([line.get_ydata() for line in ax.lines if line.get_marker() == "o"]).astype(float)
-    assert sorted(dots.tolist()) == [0.9, 1.0, 1.0, 1.1, 1.2, 1.4]
-    (bar, *_) = [box for box in ax.containers if len(box.lines[0].get_ydata())]
-    ends = bar.lines[2][0].get_segments()[0][:, 1]
+    dots = [y for line in ax.lines if line.get_marker() == "o" for y in ys(line)]
+    assert sorted(dots) == [0.9, 1.0, 1.0, 1.1, 1.2, 1.4]
+    ends = bars(ax)[0].lines[2][0].get_segments()[0][:, 1]
     # mean 1.2, standard deviation 0.2, t(0.975, 2 df) = 4.3027
     assert ends.tolist() == pytest.approx([1.2 - 4.3027 * 0.2 / 3**0.5, 1.2 + 4.3027 * 0.2 / 3**0.5], abs=1e-4)
-    band = next(patch for patch in ax.patches if patch.get_height() > 0)
+    band = next(patch for patch in cast(list[Rectangle], ax.patches) if patch.get_height() > 0)
     assert (band.get_y(), band.get_height()) == pytest.approx((1.15, 0.1))
 
 
 def test_one_seed_gets_a_dot_and_neither_interval_nor_band(make_runs: MakeRuns, ax: Axes) -> None:
     runs = make_runs({1: [1.0], 8: [0.9]})
     loss.draw(runs, ax)
-    assert not any(box.has_yerr for box in ax.containers if len(box.lines[0].get_ydata()))
+    assert not any(bar.has_yerr for bar in bars(ax))
     curve = learning_curves.draw(curves(runs).merge(runs[["run_id", "heads"]], on="run_id"), new_figure().add_subplot())
     assert len(curve.collections) == 0
 
@@ -99,7 +113,7 @@ def test_a_mean_curve_ends_where_its_first_run_ends(make_runs: MakeRuns, ax: Axe
     steps = curves(runs)
     cut = steps[(steps["run_id"] != "heads8-seed1") | (steps["step"] <= 30)]
     learning_curves.draw(cut.merge(runs[["run_id", "heads"]], on="run_id"), ax)
-    assert ax.lines[0].get_xdata().tolist() == [1000, 2000, 3000]
+    assert xs(ax.lines[0]) == [1000, 2000, 3000]
 
 
 def test_counts_that_a_log_axis_cannot_hold_are_refused(make_runs: MakeRuns, ax: Axes) -> None:
@@ -119,8 +133,8 @@ def test_the_cache_line_is_the_formula_and_the_points_are_measured(make_runs: Ma
     cache_size.draw(pd.concat([mha, mqa]), ax)
     assert legend_of(ax) == ["MHA, heads 8: 4 KiB/token", "MQA, heads 8 on kv_heads 1: 512 B/token"]
     line, points = ax.lines[0], ax.lines[1]
-    assert (line.get_ydata() / line.get_xdata()).tolist() == pytest.approx([4096, 4096])
-    assert points.get_ydata().tolist() == [262144]
+    assert [y / x for x, y in zip(xs(line), ys(line), strict=True)] == pytest.approx([4096, 4096])
+    assert ys(points) == [262144]
 
 
 def test_the_frontier_line_joins_what_no_other_beats(ax: Axes) -> None:
@@ -128,9 +142,9 @@ def test_the_frontier_line_joins_what_no_other_beats(ax: Axes) -> None:
         {"cost": [1.0, 2.0, 4.0], "value": [3.0, 3.5, 1.0], "on_frontier": [True, False, True]}, index=[1, 2, 4]
     ).assign(cost_low=np.nan, cost_high=np.nan, low=np.nan, high=np.nan)
     cost_frontier.draw(points, ax, cost="cache/bytes", knee=4)
-    assert ax.lines[0].get_xdata().tolist() == [1.0, 4.0]
+    assert xs(ax.lines[0]) == [1.0, 4.0]
     assert [text.get_text() for text in ax.texts] == ["1", "2", "4, knee"]
-    assert [box.lines[0].get_markerfacecolor() == "none" for box in ax.containers] == [False, True, False]
+    assert [bar.lines[0].get_markerfacecolor() == "none" for bar in bars(ax)] == [False, True, False]
 
 
 def test_each_contrast_is_a_row_with_its_label(make_runs: MakeRuns, noisy: Noisy, ax: Axes) -> None:
@@ -138,7 +152,7 @@ def test_each_contrast_is_a_row_with_its_label(make_runs: MakeRuns, noisy: Noisy
     contrast_forest.draw(verdict.contrasts, ax, margin=verdict.margin)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["1 to 2", "1 to 4", "1 to 8", "1 to 16"]
     assert [text.get_text() for text in ax.texts] == ["HELPS  n = 6"] * 4
-    assert [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "D"] == pytest.approx(
+    assert [xs(line)[0] for line in ax.lines if line.get_marker() == "D"] == pytest.approx(
         verdict.contrasts["difference"].tolist()
     )
 
@@ -148,7 +162,10 @@ def test_the_heat_map_frames_the_best_rate_and_leaves_a_missing_cell_empty(make_
     learning_rate_map.draw(table, ax)
     words = [text.get_text() for text in ax.texts]
     assert words == ["2\nn = 1", "1.6\nn = 2", "1\nn = 1"]
-    assert [(patch.get_x(), patch.get_y()) for patch in ax.patches] == [(1.03, 0.03), (0.03, 1.03)]
+    assert [(patch.get_x(), patch.get_y()) for patch in cast(list[Rectangle], ax.patches)] == [
+        (1.03, 0.03),
+        (0.03, 1.03),
+    ]
 
 
 def test_an_export_gets_the_figures_that_it_has_data_for(
