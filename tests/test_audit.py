@@ -36,7 +36,7 @@ def test_every_regime_marks_what_it_promises_as_matched() -> None:
     met = [row for row in rows_of(f"regime={','.join(REGIMES)}", "heads=1,2,3,8") if isinstance(row, Row)]
     assert {row.config.regime for row in met} == set(REGIMES)
     for row in met:
-        held = HELD[row.config.regime]
+        held = HELD[row.geometry.regime]
         if held in COMPARED:
             assert row.is_matched(held)
         else:

@@ -82,7 +82,7 @@ def test_times_are_of_the_tokens_that_were_decoded_and_the_first_round_does_not_
 
 def test_mixed_kernels_are_said() -> None:
     rows = measure(
-        arms_of("heads=4", "kv_heads=2,4"), decode_tokens=2, rounds=1, bandwidth=1e9, clock=clock_of(1.0), tick=len
+        arms_of("heads=4", "kv_heads=2,4"), decode_tokens=2, rounds=1, bandwidth=1e9, clock=clock_of(1.0), tick=print
     )
     assert mixed_kernels(rows) is None
     assert "attention_kernel=" in (mixed_kernels([rows[0], replace(rows[0], kernel="fused:math")]) or "")
@@ -92,7 +92,7 @@ def test_the_picture_has_ticks_at_the_kv_heads_that_ran_only() -> None:
     from matplotlib.figure import Figure
 
     rows = measure(
-        arms_of("heads=8", "kv_heads=1,4,8"), decode_tokens=2, rounds=1, bandwidth=1e9, clock=clock_of(1.0), tick=len
+        arms_of("heads=8", "kv_heads=1,4,8"), decode_tokens=2, rounds=1, bandwidth=1e9, clock=clock_of(1.0), tick=print
     )
     axes = draw(rows, Figure().subplots())
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "4", "8"]
@@ -114,7 +114,7 @@ def test_the_command_writes_rows_and_a_picture(tmp_path: Path) -> None:
 
 def test_latent_attention_is_measured_too() -> None:
     (arm,) = arms_of("heads=4", "attention=latent", "latent_dim=12", "rope_dim=4")
-    (row,) = measure([arm], decode_tokens=2, rounds=1, bandwidth=1e9, clock=clock_of(1.0), tick=len)
+    (row,) = measure([arm], decode_tokens=2, rounds=1, bandwidth=1e9, clock=clock_of(1.0), tick=print)
     assert row.cache_bytes == (12 + 4) * 2 * 32 * 4
     assert row.kernel.startswith("absorbed")
 

@@ -52,10 +52,16 @@ def test_the_whole_model_decodes_faster_than_transformers(kv_heads: int) -> None
     from transformers import LlamaConfig, LlamaForCausalLM
     from transformers.cache_utils import DynamicCache
 
-    shape = {"vocab_size": 65, "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 16}
-    theirs = LlamaForCausalLM(
-        LlamaConfig(**shape, intermediate_size=688, num_key_value_heads=kv_heads, max_position_embeddings=2048)
-    ).eval()
+    shape = LlamaConfig(
+        vocab_size=65,
+        hidden_size=256,
+        intermediate_size=688,
+        num_hidden_layers=4,
+        num_attention_heads=16,
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=2048,
+    )
+    theirs = LlamaForCausalLM(shape).eval()
     llama = ["model.norm=rms", "model.activation=swiglu", "model.positions=rotary", "model.tied_embeddings=false"]
     size = ["model.d_model=256", "model.layers=4", "model.ffn_ratio=2.6875", "context_length=1152"]
     ours = GPT(Geometry.of(compose([*llama, *size, "heads=16", f"kv_heads={kv_heads}"])), 65).eval()
