@@ -33,7 +33,9 @@ _ALL = (
     Metric("val/perplexity", "1", "lower", "exp of val/loss"),
     Metric("val/bits_per_token", "bits/token", "lower", "val/loss in bits"),
     Metric("val/bits_per_byte", "bits/byte", "lower", "val/loss in bits a byte of text, alike for all vocabularies"),
-    Metric("val/loss_optimum", "nats/token", "neither", "least val/loss that any model can expect, where that is known"),
+    Metric(
+        "val/loss_optimum", "nats/token", "neither", "least val/loss that any model can expect, where that is known"
+    ),
     Metric("val/accuracy", "1", "higher", "share of answers that are right, on tasks that have answers"),
     Metric("val/tokens", "tokens", "neither", "predictions that val/loss is the mean of"),
     Metric("val/loss_best", "nats/token", "lower", "lowest val/loss of the run"),

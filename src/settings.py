@@ -64,13 +64,18 @@ def config_of(composed: DictConfig) -> Config:
 
 def compose(overrides: Sequence[str] = ()) -> Config:
     """The configuration of some overrides, composed in this process; for tests, notebooks and planning."""
+    check_overrides(overrides)
+    return config_of(composed(overrides))
+
+
+def composed(overrides: Sequence[str]) -> DictConfig:
+    """What Hydra composes of some overrides, not yet judged."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
 
-    check_overrides(overrides)
     register_root()
     with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-        return config_of(hydra_compose("config", overrides=list(overrides)))
+        return hydra_compose("config", overrides=list(overrides))
 
 
 def register_root() -> None:

@@ -5,9 +5,7 @@ from src.metrics import METRICS
 
 
 def glossary_rows() -> list[str]:
-    return [
-        f"| `{metric.name}` | {metric.unit} | {metric.better} | {metric.meaning} |" for metric in METRICS.values()
-    ]
+    return [f"| `{metric.name}` | {metric.unit} | {metric.better} | {metric.meaning} |" for metric in METRICS.values()]
 
 
 def test_the_glossary_lists_every_metric_as_declared() -> None:

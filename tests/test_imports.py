@@ -10,7 +10,20 @@ import pytest
 
 from src import ROOT
 
-CORE = {"config", "config_data", "section", "ends", "geometry", "regimes", "costs", "published", "metrics", "record", "errors", "randomness"}
+CORE = {
+    "config",
+    "config_data",
+    "section",
+    "ends",
+    "geometry",
+    "regimes",
+    "costs",
+    "published",
+    "metrics",
+    "record",
+    "errors",
+    "randomness",
+}
 FILES = sorted((ROOT / "src").rglob("*.py")) + sorted((ROOT / "analysis").rglob("*.py"))
 
 

@@ -46,14 +46,17 @@ def _block(block: Block, place: str) -> str:
             return "\n".join(f"- {_escaped(item)}" for item in items)
         case Code(lines):
             return "\n".join(["```bash", *lines, "```"])
-        case Table(header, rows, note):
-            lines = [header, ["---"] * len(header), *rows]
-            table = "\n".join(
-                "| " + " | ".join(_escaped(cell).replace("|", "\\|") for cell in row) + " |" for row in lines
-            )
-            return f"{table}\n\n{note}" if note else table
+        case Table():
+            return table_text(block)
         case Drawn(_, title, caption, _):
             return f"![{title}]({FIGURES}/{_file_name(place, block)}.svg)\n\n*{_escaped(caption)}*"
+
+
+def table_text(table: Table) -> str:
+    """A table with its note."""
+    lines = [table.header, ["---"] * len(table.header), *table.rows]
+    text = "\n".join(f"| {' | '.join(_escaped(cell).replace('|', chr(92) + '|') for cell in row)} |" for row in lines)
+    return f"{text}\n\n{table.note}" if table.note else text
 
 
 def _escaped(text: str) -> str:

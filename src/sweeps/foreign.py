@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,6 @@ def run_jobs_with(launcher: Launcher) -> RunJobs:
             launcher.launch([[*job.fixed, *job.overrides] for job in jobs], initial_job_idx=0)
         except Exception as error:
             desk.say(f"the launcher broke: {in_one_line(type(error).__name__, str(error))}")
-            traceback.print_exc()
         for job in jobs:
             standing = job.standing()
             if standing.state in ("new", "killed", "running"):

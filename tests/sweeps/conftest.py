@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
-from omegaconf import DictConfig
 from rich.console import Console
 
 from src.record import RECORD, Record
-from src.settings import CONF_DIR, register_root
+from src.settings import composed
 from src.sweeps import local
 from src.sweeps.axes import read_request
 from src.sweeps.conduct import Asked, RunJobs, conduct
@@ -23,13 +20,6 @@ from src.sweeps.points import points
 from tests.training.conftest import TEXT, TINY
 
 LOAD = keep_corpora()
-
-
-def compose(overrides: Sequence[str]) -> DictConfig:
-    """What Hydra composes, as the sweeper hands it to the plan."""
-    register_root()
-    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-        return hydra_compose("config", overrides=list(overrides))
 
 
 @dataclass
@@ -59,7 +49,7 @@ def plan_it(tmp_path: Path) -> PlanIt:
         given |= {name for word in words if word.startswith("(") for name in word[1:].partition(")")[0].split(",")}
         fixed = {word.partition("=")[0]: word for word in (*TINY, "data.path=text.txt", "kv_heads=null")}
         request = read_request([*(word for name, word in fixed.items() if name not in given), *words], params)
-        return plan_sweep(request, points(request, compose), tmp_path, LOAD)
+        return plan_sweep(request, points(request, composed), tmp_path, LOAD)
 
     return plan
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from src.errors import ConfigError
+from src.settings import composed
 from src.sweeps.axes import read_request
 from src.sweeps.points import points
-from tests.sweeps.conftest import PlanIt, SweepIt, compose
+from tests.sweeps.conftest import PlanIt, SweepIt
 
 
 def test_a_grid_is_every_combination_in_the_order_of_the_command(plan_it: PlanIt, tmp_path: Path) -> None:
@@ -74,7 +75,7 @@ def test_hydra_composes_once_for_each_choice_of_groups_not_for_each_point() -> N
 
     def counted(overrides):
         calls.append(list(overrides))
-        return compose(overrides)
+        return composed(overrides)
 
     request = read_request(["model=nano,mini", "heads=1,2", "seed=range(50)"])
     found = list(points(request, counted))
@@ -89,7 +90,7 @@ def test_a_group_that_does_not_compose_makes_its_points_invalid_not_the_sweep() 
     def half(overrides):
         if "model=mini" in overrides:
             raise ConfigError("no such model here")
-        return compose(overrides)
+        return composed(overrides)
 
     first, second = points(read_request(["model=nano,mini"]), half)
     assert first.config is not None

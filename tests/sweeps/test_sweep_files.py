@@ -11,11 +11,10 @@ import yaml
 
 from src import ROOT
 from src.geometry import Geometry
-from src.settings import check_overrides
+from src.settings import check_overrides, composed
 from src.sweeps.axes import read_request
 from src.sweeps.command import question_of
 from src.sweeps.points import points
-from tests.sweeps.conftest import compose
 
 FILES = sorted((ROOT / "sweeps").glob("*.yaml"))
 WANDB = sorted((ROOT / "sweeps" / "wandb").glob("*.yaml"))
@@ -24,7 +23,7 @@ WANDB = sorted((ROOT / "sweeps" / "wandb").glob("*.yaml"))
 def of_file(path: Path) -> tuple[dict[str, object], int, list[Geometry]]:
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     request = read_request([f"sweeps={path.stem}"], content["hydra"]["sweeper"]["params"])
-    found = list(points(request, compose))
+    found = list(points(request, composed))
     assert not [point.reason for point in found if point.config is None]
     return content, len(found), [Geometry.of(point.config) for point in found if point.config is not None]
 
