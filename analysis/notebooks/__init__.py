@@ -1,0 +1,1 @@
+"""The notebooks, and `python -m analysis.notebooks`, which runs them anew and keeps their outputs."""
