@@ -69,13 +69,17 @@ def compose(overrides: Sequence[str] = ()) -> Config:
 
 
 def composed(overrides: Sequence[str]) -> DictConfig:
-    """What Hydra composes of some overrides, not yet judged."""
+    """What Hydra composes of some overrides, not yet judged. Raises ConfigError where it cannot."""
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir
+    from hydra.errors import HydraException
 
     register_root()
-    with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
-        return hydra_compose("config", overrides=list(overrides))
+    try:
+        with initialize_config_dir(str(CONF_DIR), version_base="1.3"):
+            return hydra_compose("config", overrides=list(overrides))
+    except HydraException as error:
+        raise ConfigError(f"the settings cannot be composed: {error}") from None
 
 
 def register_root() -> None:
