@@ -35,7 +35,13 @@ def overrides_of(command: str) -> list[str]:
     return [word for word in words if word != "--help"]
 
 
-TRAINING = [c for c in COMMANDS if "src.train" in c and "--help" not in c]
+TRAINING = [c for c in COMMANDS if "src.train" in c and "--help" not in c and "sweep" not in c]
+OTHERS = {
+    "src.audit": ["model.d_model=48"],
+    "src.bench": ["model.d_model=32", "model.layers=1", "context_length=32", "training.threads=1", "--rounds", "1"],
+    "src.heads": [],
+}
+"""Commands that train nothing, and what makes them tiny."""
 
 
 def test_the_readme_starts_with_the_two_commands() -> None:
@@ -63,6 +69,30 @@ def test_a_training_command_trains_what_it_says(command: str, tmp_path: Path) ->
         assert sampled.returncode == 0, sampled.stderr
         assert sampled.stdout.startswith("ROMEO:")
         assert len(sampled.stdout) >= 46
+
+
+@pytest.mark.parametrize("module", OTHERS)
+def test_a_command_that_trains_nothing_runs_too(module: str, tmp_path: Path) -> None:
+    (command,) = [c for c in COMMANDS if f" {module} " in c]
+    done = run(["-m", *shlex.split(command.partition(" -m ")[2]), *OTHERS[module]], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout) > 20
+
+
+def test_a_sweep_runs_and_its_status_is_shown(tmp_path: Path) -> None:
+    planned, *_ = [c for c in COMMANDS if "sweep.dry_run" in c]
+    plan = run(["-m", "src.train", *shlex.split(planned.partition("src.train")[2])], tmp_path)
+    assert plan.returncode == 0, plan.stderr
+    assert not list(tmp_path.glob("runs/*/*/"))
+    swept, *_ = [c for c in COMMANDS if "sweeps=smoke" in c]
+    tiny = ["training.max_steps=3", "logger.mode=disabled", "training.threads=1", "sample.tokens=0"]
+    done = run(["-m", "src.train", *shlex.split(swept.partition("src.train")[2]), *tiny], tmp_path)
+    assert done.returncode == 0, done.stderr
+    shown, *_ = [c for c in COMMANDS if "src.sweep status" in c]
+    status = run(["-m", *shlex.split(shown.partition(" -m ")[2])], tmp_path)
+    assert status.returncode == 0, status.stderr
+    assert "4" in status.stdout
+    assert "finished" in status.stdout
 
 
 def test_help_shows_groups_settings_and_three_examples(tmp_path: Path) -> None:
