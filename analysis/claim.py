@@ -107,7 +107,7 @@ def _contrast(verdict: Verdict, row: dict[Any, Any]) -> str:
         f" {row['low']:+.4g} to {row['high']:+.4g}{n}, p = {row['p_family']:.3g}"
     )
     if row["label"] == INCONCLUSIVE:
-        text += f"; {row['reason'] if row['seeds_plan'] is None else _seeds(row['seeds_needed'])}"
+        text += f"; {row['reason'] if pd.isna(row['seeds_plan']) else _seeds(row['seeds_needed'])}"
     return text + ")"
 
 

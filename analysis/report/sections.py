@@ -15,7 +15,7 @@ from analysis.load import Export
 from analysis.plots.figures import figures_of_export, figures_of_verdict
 from analysis.report.answers import Answers
 from analysis.report.blocks import Block, Bullets, Code, Page, Paragraph, Section, Table
-from analysis.report.tables import MISSING, arms_table, contrasts_table, costs_table
+from analysis.report.tables import MISSING, arms_table, contrasts_table, costs_table, reasons
 from analysis.verdict import MARGIN_SDS, Verdict
 
 
@@ -58,7 +58,8 @@ def _experiment(verdict: Verdict, export: Export, name: str, is_first: bool) -> 
 
 def _tables(verdict: Verdict) -> list[Block]:
     found = (arms_table(verdict), costs_table(verdict), contrasts_table(verdict))
-    return [table for table in found if table is not None]
+    why = reasons(verdict)
+    return [*(table for table in found if table is not None), *([Bullets(why)] if why else [])]
 
 
 def _tuned(answers: Answers) -> list[Section]:

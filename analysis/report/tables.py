@@ -56,11 +56,11 @@ def costs_table(verdict: Verdict) -> Table | None:
 
 def contrasts_table(verdict: Verdict) -> Table | None:
     """One row a contrast: with the reference, then each step of the ladder."""
-    table = pd.concat([verdict.contrasts, verdict.ladder], ignore_index=True)
+    table = _every_contrast(verdict)
     if table.empty:
         return None
     rows = []
-    for row in table.drop_duplicates(["fewer", "more"]).to_dict("records"):
+    for row in table.to_dict("records"):
         rows.append(
             [
                 f"{row['fewer']} to {row['more']}",
@@ -70,7 +70,6 @@ def contrasts_table(verdict: Verdict) -> Table | None:
                 f"{row['p']:.3g} / {row['p_holm']:.3g} / {row['p_family']:.3g}",
                 f"{row['p_smallest']:.2g}",
                 f"{row['improvement']:.0%} [{row['improvement_low']:.0%}, {row['improvement_high']:.0%}]",
-                row["reason"] if row["seeds_plan"] is None else f"{row['reason']}; {row['seeds_plan']}",
             ]
         )
     header = [
@@ -88,6 +87,21 @@ def contrasts_table(verdict: Verdict) -> Table | None:
         "can reach stands beside it. 'better on' is the share of seeds on which more is better, with Wilson's interval."
     )
     return Table(header, rows, note)
+
+
+def reasons(verdict: Verdict) -> list[str]:
+    """Why each contrast has its label, and how many seeds would settle an open one."""
+    found = []
+    for row in _every_contrast(verdict).to_dict("records"):
+        plan = "" if pd.isna(row["seeds_plan"]) else f"; {row['seeds_plan']} would settle it"
+        found.append(f"{row['fewer']} to {row['more']}: {row['label']}, {row['reason']}{plan}.")
+    return found
+
+
+def _every_contrast(verdict: Verdict) -> pd.DataFrame:
+    """Each arm with the reference, then each step of the ladder that is not among them."""
+    table = pd.concat([verdict.contrasts, verdict.ladder], ignore_index=True)
+    return table if table.empty else table.drop_duplicates(["fewer", "more"])
 
 
 def number(value: Any) -> str:

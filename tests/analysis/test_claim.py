@@ -88,3 +88,15 @@ def test_the_claim_never_prints_a_missing_number(make_runs: MakeRuns, noisy: Noi
     for runs in (bare, make_runs({1: [1.9], 8: [1.5]}), make_runs({1: [1.9, np.nan], 8: [1.5, 1.5]})):
         text = claim(judge(runs).verdicts[0]).replace("without a finite val/loss: nan", "")
         assert re.findall(r"\b(nan|None|NaN|inf)\b", text) == []
+
+
+def test_a_label_that_only_survivors_support_is_said_to_be_one_and_no_seeds_are_asked_for(
+    make_runs: MakeRuns, noisy: Noisy
+) -> None:
+    runs = make_runs(noisy({1: 1.9, 2: 1.886, 8: 1.8}, seeds=8, sd=0.006))
+    runs.loc[(runs["heads"] == 8) & (runs["seed"] == 3), ["status", "val/loss"]] = "diverged", np.nan
+    (verdict,) = judge(runs, Question(margin=0.015)).verdicts
+    row = verdict.contrasts.iloc[-1]
+    assert (row["label"], pd.isna(row["seeds_plan"])) == ("INCONCLUSIVE", True)
+    assert row["reason"] in claim(verdict)
+    assert "more than" not in claim(verdict)
