@@ -93,9 +93,10 @@ def test_the_claim_never_prints_a_missing_number(make_runs: MakeRuns, noisy: Noi
 def test_a_label_that_only_survivors_support_is_said_to_be_one_and_no_seeds_are_asked_for(
     make_runs: MakeRuns, noisy: Noisy
 ) -> None:
-    runs = make_runs(noisy({1: 1.9, 2: 1.886, 8: 1.8}, seeds=8, sd=0.006))
+    runs = make_runs(noisy({1: 1.9, 2: 1.89, 8: 1.8}, seeds=8, sd=0.006))
     runs.loc[(runs["heads"] == 8) & (runs["seed"] == 3), ["status", "val/loss"]] = "diverged", np.nan
     (verdict,) = judge(runs, Question(margin=0.015)).verdicts
+    assert verdict.contrasts["seeds_plan"].notna().tolist() == [True, False]
     row = verdict.contrasts.iloc[-1]
     assert (row["label"], pd.isna(row["seeds_plan"])) == ("INCONCLUSIVE", True)
     assert row["reason"] in claim(verdict)
