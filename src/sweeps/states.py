@@ -16,7 +16,7 @@ from src.training.folder import is_held
 State = Literal[Status, "new", "killed", "damaged"]
 """A record's status, told apart where it says `running`: `killed` means that no process holds the run any more."""
 
-STATES: tuple[str, ...] = get_args(State)
+STATES: tuple[State, ...] = (*get_args(Status), "new", "killed", "damaged")
 FAILED = ("failed", "oom", "diverged", "damaged")
 """The endings that make a sweep's command fail."""
 TO_CONTINUE = ("killed", "preempted", "interrupted")
@@ -75,9 +75,10 @@ def is_held_safely(folder: Path) -> bool:
         return False
 
 
-def state_text(state: State) -> Text:
+def state_text(state: str) -> Text:
     """A state as people read it."""
-    return Text(state.replace("_", " "), style=COLOURS.get(state, "red"))
+    words = {"new": "to run", "not_run": "not run"}
+    return Text(words.get(state, state), style=COLOURS.get(state, "red"))
 
 
 def label_of(values: Mapping[str, Any]) -> str:

@@ -38,7 +38,7 @@ def _by_arm(folder: Path, runs: Sequence[Seen]) -> Table:
     table = Table(title=Text(str(folder)), title_justify="left", box=box.SIMPLE)
     table.add_column("arm")
     for state in states:
-        table.add_column(state.replace("_", " "), justify="right")
+        table.add_column(state_text(state), justify="right")
     table.add_column("mean val loss", justify="right")
     table.add_column("best", justify="right")
     for arm, members in arms.items():

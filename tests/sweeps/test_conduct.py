@@ -191,6 +191,24 @@ def test_a_signal_in_one_job_ends_the_sweep_tidily_and_the_rerun_completes_it(
     assert sorted(logged(swept.plan.jobs[1].folder)) == [2, 4, 5, 6, 8, 10, 12]
 
 
+def test_a_signal_in_an_evaluation_ends_the_sweep_as_tidily(sweep_it: SweepIt, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = loop.evaluate
+
+    def evaluate(model: object, *rest: object):
+        for phase in (evaluation := real(model, *rest)):  # pyright: ignore[reportArgumentType]
+            if getattr(model, "geometry").heads == 2:  # noqa: B009
+                signal.raise_signal(signal.SIGTERM)
+            yield phase
+        return evaluation
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "evaluate", evaluate)
+        swept = sweep_it("heads=2,4")
+    assert swept.code == 143
+    assert list(swept.states.values()) == ["preempted", "new"]
+    assert sweep_it("heads=2,4").code == 0
+
+
 def test_a_job_that_another_process_runs_is_waited_for_and_taken_over_when_it_is_let_go(
     sweep_it: SweepIt, plan_it: PlanIt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
