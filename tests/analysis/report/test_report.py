@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from analysis.load import load
+from analysis.report.__main__ import main
 from analysis.report.answers import answers_of
 from analysis.report.as_json import plain
 from analysis.report.svg import inline_svg
@@ -174,16 +175,22 @@ def test_bad_input_ends_in_a_sentence_and_a_report(
     assert json.loads((folder / "verdict.json").read_text())["refusal"] == answers.refusal
 
 
-def test_the_command_says_the_claim_and_where_the_report_is(make_runs: MakeRuns, tmp_path: Path) -> None:
+def test_the_command_says_the_claim_and_where_the_report_is(
+    make_runs: MakeRuns, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = write_export(tmp_path / "some", make_runs({1: [1.9, 1.91], 4: [1.8, 1.82]}))
-    command = [sys.executable, "-m", "analysis.report", str(folder), "--out", str(tmp_path / "out"), "--margin", "0.01"]
+    main(folder, out=tmp_path / "out", margin=0.01)
+    said = capsys.readouterr().out
+    assert said.startswith("Whether more heads is always better is not settled")
+    assert said.strip().endswith("report.html")
+    assert "margin of 0.01" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+
+
+def test_the_command_ends_in_a_sentence_where_there_is_no_export(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "analysis.report", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Whether more heads is always better is not settled")
-    assert done.stdout.strip().endswith("report.html")
-    missing = subprocess.run([*command[:3], str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert (missing.returncode, "Traceback" in missing.stderr) == (2, False)
-    assert missing.stderr.startswith(f"error: {tmp_path} is no export")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert done.stderr.startswith(f"error: {tmp_path} is no export")
 
 
 def test_an_inlined_figure_scales_and_keeps_its_ids_to_itself() -> None:
