@@ -13,7 +13,7 @@ from src.geometry import Geometry
 from src.sweeps.axes import Request
 from src.sweeps.points import Point
 from src.sweeps.states import Standing, is_missing, label_of, standing
-from src.training.plan import LoadCorpus, load_corpus, plan_run
+from src.training.plan import LoadData, load_data, plan_run
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,12 @@ class SweepPlan:
         return sorted({job.config.seed for job in self.jobs})
 
 
-def plan_sweep(
-    request: Request, points: Iterable[Point], launch_dir: Path, load: LoadCorpus | None = None
-) -> SweepPlan:
+def plan_sweep(request: Request, points: Iterable[Point], launch_dir: Path, load: LoadData | None = None) -> SweepPlan:
     """The plan of these points; relative paths start at `launch_dir`.
 
     Raises ConfigError where nothing can be run at all, or a setting makes no sense for a sweep.
     """
-    load = load or keep_corpora()
+    load = load or keep_data()
     jobs: dict[str, Job] = {}
     invalid: list[Invalid] = []
     merged: list[str] = []
@@ -126,14 +124,14 @@ def plan_sweep(
     return plan
 
 
-def keep_corpora() -> LoadCorpus:
+def keep_data() -> LoadData:
     """A loader that keeps what it loaded: the jobs of a sweep read the same text."""
     kept: dict[tuple[str, Path], Any] = {}
 
     def load(data: DataConfig, launch_dir: Path) -> Any:
         key = data.model_dump_json(), launch_dir
         if key not in kept:
-            kept[key] = load_corpus(data, launch_dir)
+            kept[key] = load_data(data, launch_dir)
         return kept[key]
 
     return load
@@ -144,7 +142,7 @@ def _length(corpus: Any) -> int | None:
     return None if tokens is None else len(tokens)
 
 
-def _job(number: int, point: Point, request: Request, launch_dir: Path, load: LoadCorpus) -> Job:
+def _job(number: int, point: Point, request: Request, launch_dir: Path, load: LoadData) -> Job:
     if point.config is None:
         raise ConfigError(point.reason or "no configuration")
     run = plan_run(point.config, launch_dir, load)
@@ -155,7 +153,7 @@ def _job(number: int, point: Point, request: Request, launch_dir: Path, load: Lo
         fixed=request.fixed,
         config=run.config,
         geometry=run.geometry,
-        train_tokens=_length(run.corpus),
+        train_tokens=_length(run.data),
         run_id=run.run_id,
         folder=run.folder,
     )

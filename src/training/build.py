@@ -10,14 +10,14 @@ from typing import Any
 import torch
 
 from src.config import Config
-from src.data.batches import EvaluationWindows, TrainingBatches
-from src.data.corpora import Corpus
+from src.data.load import Batches, Data, EvaluationBatches
 from src.errors import RunError
 from src.geometry import Geometry
 from src.model.gpt import GPT, next_token_loss
 from src.model.initialise import initialise
 from src.model.kernel_report import kernel_report
 from src.training.device import Runtime
+from src.training.evaluation import Scale
 from src.training.loop import State
 from src.training.optimiser import Trainer
 from src.training.stopwatch import Stopwatch
@@ -31,22 +31,24 @@ class Parts:
 
     model: GPT
     trainer: Trainer
-    batches: TrainingBatches
-    windows: EvaluationWindows
+    batches: Batches
+    windows: EvaluationBatches
     stopwatch: Stopwatch
     state: State
     total_steps: int
+    scale: Scale
     found: dict[str, Any]
 
 
-def build(config: Config, geometry: Geometry, corpus: Corpus, runtime: Runtime, clock: Callable[[], float]) -> Parts:
+def build(config: Config, geometry: Geometry, data: Data, runtime: Runtime, clock: Callable[[], float]) -> Parts:
     """Fresh parts at step 0."""
     training = config.training
-    model = make_model(config, geometry, corpus.vocabulary.size)
+    assert data.vocabulary is not None, "a plan holds tokens"
+    model = make_model(config, geometry, data.vocabulary.size)
     initialise(model, config.model.init, config.seed)
     model = model.to(runtime.device, runtime.weight_dtype)
-    batches = corpus.training_batches(config.context_length, training, config.seed)
-    windows = corpus.evaluation_batches(config.context_length, training)
+    batches = data.training_batches(config.context_length, training, config.seed)
+    windows = data.evaluation_batches(config.context_length, training)
     found = kernels_that_run(model, runtime)
     if runtime.compile:
         found |= compile_or_fall_back(model, batches, runtime, is_required=training.compile == "required")
@@ -55,6 +57,7 @@ def build(config: Config, geometry: Geometry, corpus: Corpus, runtime: Runtime, 
         total_steps = training.max_steps
     else:
         assert training.epochs is not None, "the configuration holds one of the two"
+        assert batches.steps_per_epoch is not None, "an endless stream with epochs is refused when it is opened"
         total_steps = training.epochs * batches.steps_per_epoch
     return Parts(
         model=model,
@@ -64,6 +67,7 @@ def build(config: Config, geometry: Geometry, corpus: Corpus, runtime: Runtime, 
         stopwatch=Stopwatch(clock, runtime.synchronise, state.timed),
         state=state,
         total_steps=total_steps,
+        scale=Scale(data.bytes_per_token, data.has_answers),
         found=found,
     )
 
@@ -74,13 +78,14 @@ def make_model(config: Config, geometry: Geometry, vocabulary_size: int) -> GPT:
         return GPT(geometry, vocabulary_size, config.model.dropout, config.attention_kernel)
 
 
-def checkpoint_content(config: Config, geometry: Geometry, corpus: Corpus, parts: Parts) -> dict[str, Any]:
+def checkpoint_content(config: Config, geometry: Geometry, data: Data, parts: Parts) -> dict[str, Any]:
     """All that a continuation or a sample needs, as plain values and tensors."""
+    assert data.vocabulary is not None, "a plan holds tokens"
     return {
         "config": config.model_dump(),
         "geometry": asdict(geometry),
-        "vocabulary": corpus.vocabulary.to_dict(),
-        "data_hash": corpus.hash,
+        "vocabulary": data.vocabulary.to_dict(),
+        "data_hash": data.hash,
         "model": parts.model.state_dict(),
         "trainer": parts.trainer.state_dict(),
         "state": parts.state.state_dict(),
@@ -109,9 +114,7 @@ def kernels_that_run(model: GPT, runtime: Runtime) -> dict[str, Any]:
     }
 
 
-def compile_or_fall_back(
-    model: GPT, batches: TrainingBatches, runtime: Runtime, *, is_required: bool
-) -> dict[str, Any]:
+def compile_or_fall_back(model: GPT, batches: Batches, runtime: Runtime, *, is_required: bool) -> dict[str, Any]:
     """Compiles in place, so that names stay; tried on one batch, and taken back where it fails unless required.
 
     Gives what the record should say of it.

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from src.data.batches import EvaluationWindows
+from src.data.load import EvaluationBatches
+from src.data.tasks.stream import answers as count_answers
 from src.model.gpt import next_token_loss
 from src.training.device import Runtime
 from src.training.events import Phase
@@ -17,41 +18,60 @@ from src.training.stop import StopFlag
 
 
 @dataclass(frozen=True)
+class Scale:
+    """How a mean loss is to be read: the bytes of text that a token stands for, and whether answers can be right."""
+
+    bytes_per_token: float | None
+    has_answers: bool
+
+
+@dataclass(frozen=True)
 class Evaluation:
-    """The mean cross-entropy of `tokens` predictions, in nats."""
+    """The mean cross-entropy of `tokens` predictions, in nats, and how many of them had the likeliest token right."""
 
     loss: float
     tokens: int
+    correct: int
 
-    def row(self) -> dict[str, float | int]:
-        return {
+    def row(self, scale: Scale) -> dict[str, float | int]:
+        bits = self.loss / math.log(2)
+        row: dict[str, float | int] = {
             "val/loss": self.loss,
             "val/perplexity": math.exp(self.loss) if self.loss < 700 else math.inf,
-            "val/bits_per_token": self.loss / math.log(2),
+            "val/bits_per_token": bits,
             "val/tokens": self.tokens,
         }
+        if scale.bytes_per_token is not None:
+            row["val/bits_per_byte"] = bits / scale.bytes_per_token
+        if scale.has_answers:
+            row["val/accuracy"] = self.correct / self.tokens
+        return row
 
 
 def evaluate(
-    model: nn.Module, windows: EvaluationWindows, runtime: Runtime, stop: StopFlag
+    model: nn.Module, batches: EvaluationBatches, runtime: Runtime, stop: StopFlag
 ) -> Generator[Phase, None, Evaluation]:
     """Yields its progress and returns the evaluation; dropout is off inside, the mode is put back after.
 
-    Losses are summed in double precision on the device, so neither batch size nor length rounds the mean.
+    Losses are summed in double precision on the device, so neither batch size nor length rounds the mean. Where
+    nothing is asked (a target of -100), nothing counts.
     """
     was_training = model.training
     model.eval()
     try:
         total = torch.zeros((), dtype=torch.float64)
+        correct = torch.zeros((), dtype=torch.int64)
         tokens = 0
-        for done, (inputs, targets) in enumerate(windows):
+        for done, (inputs, targets) in enumerate(batches):
             stop.check()
-            yield Phase("evaluating", done, len(windows))
+            yield Phase("evaluating", done, len(batches))
+            answers = targets.to(runtime.device)
             with torch.inference_mode(), runtime.autocast():
                 logits = model(inputs.to(runtime.device))
-                losses = next_token_loss(logits, targets.to(runtime.device), reduction="none")
+                losses = next_token_loss(logits, answers, reduction="none")
             total = total + losses.sum(dtype=torch.float64).to(total)
-            tokens += targets.numel()
-        return Evaluation(loss=total.item() / tokens, tokens=tokens)
+            correct = correct + (logits.argmax(-1) == answers).sum().to(correct)
+            tokens += count_answers(targets)
+        return Evaluation(loss=total.item() / tokens, tokens=tokens, correct=int(correct.item()))
     finally:
         model.train(was_training)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from src.config import TrainingConfig
-from src.data.batches import EvaluationWindows, TrainingBatches
+from src.data.load import Batches, EvaluationBatches
 from src.errors import Diverged
 from src.training.device import Runtime
-from src.training.evaluation import evaluate
+from src.training.evaluation import Scale, evaluate
 from src.training.events import Event, Logged, Progress, Saved, Started
 from src.training.optimiser import Trainer, learning_rate
 from src.training.stop import StopFlag
@@ -56,8 +56,9 @@ class Job:
     segment: int
     model: nn.Module
     trainer: Trainer
-    batches: TrainingBatches
-    windows: EvaluationWindows
+    batches: Batches
+    windows: EvaluationBatches
+    scale: Scale
     runtime: Runtime
     stopwatch: Stopwatch
     stop: StopFlag
@@ -161,7 +162,7 @@ def _evaluate(job: Job, row: dict[str, Number]) -> Iterator[Event]:
     result = yield from evaluate(job.model, job.windows, job.runtime, job.stop)
     row, state.pending = state.pending, {}
     state.evaluated_step = state.step
-    state.last = result.row()
+    state.last = result.row(job.scale)
     if state.best_loss is None or result.loss < state.best_loss:
         state.best_loss, state.best_step = result.loss, state.step
     best = {"val/loss_best": state.best_loss, "val/loss_best_step": state.best_step}

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from src.config import TrainingConfig
+from src.data.tasks.stream import answers as count_answers
 from src.model.gpt import next_token_loss
 from src.randomness import stream_seed
 from src.training.device import Runtime
@@ -56,7 +57,7 @@ class Trainer:
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """One optimiser step on one batch; gives the batch's mean loss and the gradient norm, both still on the device.
 
-        A batch larger than the micro-batch is accumulated; every token weighs the same.
+        A batch larger than the micro-batch is accumulated; every answer weighs the same.
         """
         for group in self.optimiser.param_groups:
             group["lr"] = rate
@@ -80,8 +81,9 @@ class Trainer:
     def _accumulate(self, inputs: Tensor, targets: Tensor) -> Tensor:
         size, device = self.runtime.micro_batch_size, self.runtime.device
         total = torch.zeros((), device=device, dtype=self.runtime.weight_dtype)
+        asked = count_answers(targets)
         for piece, answer in zip(inputs.split(size), targets.split(size), strict=True):
-            share = len(piece) / len(inputs)
+            share = count_answers(answer) / asked
             with self.runtime.autocast():
                 logits = self.model(piece.to(device, non_blocking=True))
                 loss = next_token_loss(logits, answer.to(device, non_blocking=True))

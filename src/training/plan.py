@@ -7,24 +7,34 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from src.config import Config, DataConfig
-from src.data.corpora import Corpus, check_lengths, load_corpus
+from src.data.corpora import Corpus
+from src.data.load import load_data
+from src.data.tasks.data import TaskData
+from src.data.vocabulary import Vocabulary
+from src.errors import ConfigError
 from src.geometry import Geometry
 from src.record import RECORD, Record
 from src.training.folder import run_id
 from src.training.tuned_rate import with_tuned_rate
 
-LoadCorpus = Callable[[DataConfig, Path], Corpus]
+LoadData = Callable[[DataConfig, Path], Corpus | TaskData]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A configuration with its integers, its corpus, its name and the folder of its group."""
+    """A configuration with its integers, its data, its name and the folder of its group."""
 
     config: Config
     geometry: Geometry
-    corpus: Corpus
+    data: Corpus | TaskData
     run_id: str
     parent: Path
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The tokens that the model reads and writes."""
+        assert self.data.vocabulary is not None, "plan_run refuses data without tokens"
+        return self.data.vocabulary
 
     @property
     def folder(self) -> Path:
@@ -48,14 +58,19 @@ class Result:
     error: BaseException | None = None
 
 
-def plan_run(config: Config, launch_dir: Path, load: LoadCorpus = load_corpus) -> Plan:
+def plan_run(config: Config, launch_dir: Path, load: LoadData = load_data) -> Plan:
     """The plan of one run; relative paths start at `launch_dir`, and `load` may keep what it loaded before.
 
     Raises UserError for settings, texts and lengths that do not fit together.
     """
     config = with_tuned_rate(config, launch_dir)
     geometry = Geometry.of(config)
-    corpus = load(config.data, launch_dir)
-    check_lengths(corpus, config.context_length)
+    data = load(config.data, launch_dir)
+    if data.vocabulary is None:
+        raise ConfigError(
+            f"data={data.name} holds vectors, and a GPT here reads tokens: it cannot be trained on yet; "
+            "choose a text or one of copy, induction, recall, markov"
+        )
+    data.check_length(config.context_length)
     parent = launch_dir / config.runs_dir / config.group
-    return Plan(config, geometry, corpus, run_id(config, geometry, corpus.hash), parent)
+    return Plan(config, geometry, data, run_id(config, geometry, data.hash), parent)

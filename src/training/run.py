@@ -58,7 +58,7 @@ def run(
     before a folder is made, a folder that cannot be held or read RunError.
     """
     config = plan.config
-    runtime = choose_runtime(config, plan.geometry, plan.corpus.vocabulary.size)
+    runtime = choose_runtime(config, plan.geometry, plan.vocabulary.size)
     if config.attention_kernel != "auto":
         check_kernel(config.attention_kernel, runtime.device, runtime.torch_dtype, plan.geometry, config.model.dropout)
     folder = claim(plan.parent, plan.run_id, config.resume)
@@ -108,14 +108,14 @@ def _events(
     clock: Callable[[], float],
 ) -> Iterator[Event]:
     config = plan.config
-    parts = build(config, plan.geometry, plan.corpus, runtime, clock)
+    parts = build(config, plan.geometry, plan.data, runtime, clock)
     findings.environment.update(parts.found)
     if checkpoint is not None:
         restore(parts, checkpoint)
         del checkpoint
 
     def save() -> Path:
-        return save_checkpoint(folder.path, checkpoint_content(plan.config, plan.geometry, plan.corpus, parts))
+        return save_checkpoint(folder.path, checkpoint_content(plan.config, plan.geometry, plan.data, parts))
 
     job = Job(
         training=config.training,
@@ -125,6 +125,7 @@ def _events(
         trainer=parts.trainer,
         batches=parts.batches,
         windows=parts.windows,
+        scale=parts.scale,
         runtime=runtime,
         stopwatch=parts.stopwatch,
         stop=stop,
@@ -148,11 +149,9 @@ def _events(
 
 def _sample(plan: Plan, runtime: Runtime, folder: RunFolder, parts: Parts) -> Iterator[Event]:
     config = plan.config
-    if not config.sample.tokens:
+    if not config.sample.tokens or plan.data.has_answers:  # a task's tokens are no text to read
         return
-    prompt, text = continue_text(
-        parts.model, plan.corpus.vocabulary, config.sample, config.seed, runtime, replace_unseen=True
-    )
+    prompt, text = continue_text(parts.model, plan.vocabulary, config.sample, config.seed, runtime, replace_unseen=True)
     write_atomically(folder.path / SAMPLE, prompt + text + "\n")
     yield Sampled(parts.state.step, prompt, text)
 
@@ -225,9 +224,9 @@ def _running_record(plan: Plan, runtime: Runtime, folder: RunFolder, from_step: 
         run_id=folder.run_id,
         status="running",
         config=plan.config.model_dump(),
-        config_hash=config_hash(plan.config.identity, plan.corpus.hash),
+        config_hash=config_hash(plan.config.identity, plan.data.hash),
         code=code,
-        data=plan.corpus.facts,
+        data=plan.data.facts,
         environment={**where, **runtime.as_dict()},
         geometry=plan.geometry.as_dict(),
         costs=_costs(plan, runtime).as_dict(),
@@ -237,7 +236,7 @@ def _running_record(plan: Plan, runtime: Runtime, folder: RunFolder, from_step: 
 
 
 def _costs(plan: Plan, runtime: Runtime) -> Costs:
-    return Costs.of(plan.geometry, plan.corpus.vocabulary.size, runtime.dtype)
+    return Costs.of(plan.geometry, plan.vocabulary.size, runtime.dtype)
 
 
 def _training_summary(plan: Plan, runtime: Runtime, parts: Parts) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from src.training.plan import Plan, plan_run
 from src.training.stop import StopFlag
 from tests.benchmarks.plain_gpt import PlainLoop
 from tests.benchmarks.ratios import interleaved
+from tests.training.conftest import text_of
 
 pytestmark = pytest.mark.benchmark
 
@@ -43,12 +44,12 @@ def plan(tmp_path: Path) -> Plan:
 
 @pytest.fixture
 def runtime(plan: Plan, threads: int) -> Runtime:
-    return choose_runtime(plan.config, plan.geometry, plan.corpus.vocabulary.size)
+    return choose_runtime(plan.config, plan.geometry, plan.vocabulary.size)
 
 
 @pytest.fixture
 def parts(plan: Plan, runtime: Runtime) -> Parts:
-    return build(plan.config, plan.geometry, plan.corpus, runtime, time.perf_counter)
+    return build(plan.config, plan.geometry, plan.data, runtime, time.perf_counter)
 
 
 def loop_of(plan: Plan, runtime: Runtime, parts: Parts) -> Iterator[object]:
@@ -61,6 +62,7 @@ def loop_of(plan: Plan, runtime: Runtime, parts: Parts) -> Iterator[object]:
             trainer=parts.trainer,
             batches=parts.batches,
             windows=parts.windows,
+            scale=parts.scale,
             runtime=runtime,
             stopwatch=parts.stopwatch,
             stop=StopFlag(),
@@ -77,8 +79,8 @@ def one_step(loop: Iterator[object], parts: Parts) -> None:
 
 
 def test_the_loop_is_not_slower_than_a_plain_one(plan: Plan, runtime: Runtime, parts: Parts, threads: int) -> None:
-    text = torch.from_numpy(plan.corpus.train_tokens[:].astype("int64"))
-    plain = PlainLoop(text, plan.corpus.vocabulary.size, 12, 64)
+    text = torch.from_numpy(text_of(plan).train_tokens[:].astype("int64"))
+    plain = PlainLoop(text, plan.vocabulary.size, 12, 64)
     loop = loop_of(plan, runtime, parts)
     ours, theirs = interleaved(lambda: one_step(loop, parts), plain.step, rounds=7, calls=10)
     tokens = 12 * 64
@@ -88,7 +90,7 @@ def test_the_loop_is_not_slower_than_a_plain_one(plan: Plan, runtime: Runtime, p
 
 
 def test_the_loop_costs_little_over_its_own_bare_step(plan: Plan, runtime: Runtime, parts: Parts, threads: int) -> None:
-    bare = build(plan.config, plan.geometry, plan.corpus, runtime, time.perf_counter)
+    bare = build(plan.config, plan.geometry, plan.data, runtime, time.perf_counter)
     optimiser = make_optimiser(bare.model, plan.config.training, fused=runtime.fused_optimizer)
     batches = [bare.batches.batch(step) for step in range(16)]
     bare.model.train()
@@ -124,8 +126,8 @@ def test_evaluation(benchmark, plan: Plan, runtime: Runtime, parts: Parts) -> No
 @pytest.mark.parametrize("kv_heads", [4, 1])
 def test_decode(benchmark, kv_heads: int, threads: int, tmp_path: Path) -> None:
     plan = plan_run(compose(["heads=4", f"kv_heads={kv_heads}"]), tmp_path)
-    runtime = choose_runtime(plan.config, plan.geometry, plan.corpus.vocabulary.size)
-    model = build(plan.config, plan.geometry, plan.corpus, runtime, time.perf_counter).model.eval()
+    runtime = choose_runtime(plan.config, plan.geometry, plan.vocabulary.size)
+    model = build(plan.config, plan.geometry, plan.data, runtime, time.perf_counter).model.eval()
     cache, token = model.make_cache(1), torch.zeros(1, 1, dtype=torch.int64)
 
     @torch.inference_mode()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from src.config import Config
+from src.data.corpora import Corpus
 from src.record import read_rows
 from src.settings import compose
 from src.training.device import Runtime, choose_runtime
@@ -100,4 +101,9 @@ def logged(folder: Path) -> dict[int, dict[str, float]]:
 
 
 def runtime_of(plan: Plan) -> Runtime:
-    return choose_runtime(plan.config, plan.geometry, plan.corpus.vocabulary.size)
+    return choose_runtime(plan.config, plan.geometry, plan.vocabulary.size)
+
+
+def text_of(plan: Plan) -> Corpus:
+    assert isinstance(plan.data, Corpus)
+    return plan.data

@@ -20,7 +20,7 @@ def parts_of(tiny: Tiny, tmp_path: Path, *overrides: str, micro_batch_size: int 
     runtime = runtime_of(plan)
     if micro_batch_size is not None:
         runtime = replace(runtime, micro_batch_size=micro_batch_size)
-    return build(plan.config, plan.geometry, plan.corpus, runtime, time.perf_counter)
+    return build(plan.config, plan.geometry, plan.data, runtime, time.perf_counter)
 
 
 def test_the_rate_warms_up_falls_as_a_cosine_and_ends_at_its_ratio(tiny: Tiny) -> None:
