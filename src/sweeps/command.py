@@ -11,7 +11,7 @@ from rich.console import Console
 from src import ROOT
 from src.sweeps.axes import Request, read_request
 from src.sweeps.conduct import Asked, RunJobs, conduct
-from src.sweeps.plan import keep_corpora, plan_sweep
+from src.sweeps.plan import keep_data, plan_sweep
 from src.sweeps.points import Compose, points
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def sweep(
 ) -> int:
     """Runs a sweep and returns its exit code. Raises UserError for what cannot be run as asked."""
     request = read_request(arguments, params)
-    load = keep_corpora()
+    load = keep_data()
     plan = plan_sweep(request, points(request, compose), launch_dir, load)
     name = sweep_name(request)
     asked = Asked(command, name, question_of(SWEEPS_DIR / f"{name}.yaml") if name else None)

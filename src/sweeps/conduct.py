@@ -19,7 +19,7 @@ from src.sweeps.plan import Invalid, Job, SweepPlan
 from src.sweeps.states import FAILED
 from src.sweeps.table import Row, print_ending, print_plan, print_rates, row
 from src.training.environment import code_identity, environment
-from src.training.plan import LoadCorpus
+from src.training.plan import LoadData
 from src.training.stop import StopFlag
 
 POLL_S = 1.0
@@ -37,7 +37,7 @@ class Asked:
 
 
 def conduct(
-    plan: SweepPlan, run_jobs: RunJobs, asked: Asked, console: Console, workers: int = 1, load: LoadCorpus | None = None
+    plan: SweepPlan, run_jobs: RunJobs, asked: Asked, console: Console, workers: int = 1, load: LoadData | None = None
 ) -> int:
     """Shows the plan, runs what is missing, shows how each job stands.
 

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.text import Text
 
 from src.sweeps.island import Outcome
-from src.sweeps.plan import Job, SweepPlan, keep_corpora
+from src.sweeps.plan import Job, SweepPlan, keep_data
 from src.sweeps.states import FAILED, state_text
-from src.training.plan import LoadCorpus
+from src.training.plan import LoadData
 from src.training.sinks.quantities import duration_shown, shown
 from src.training.stop import StopFlag
 
@@ -18,8 +18,8 @@ from src.training.stop import StopFlag
 class Desk:
     """The state of a sweep while its command lives. What is true of a run stands in its folder."""
 
-    def __init__(self, plan: SweepPlan, console: Console, stop: StopFlag, load: LoadCorpus | None = None) -> None:
-        self.console, self.stop, self.load = console, stop, load or keep_corpora()
+    def __init__(self, plan: SweepPlan, console: Console, stop: StopFlag, load: LoadData | None = None) -> None:
+        self.console, self.stop, self.load = console, stop, load or keep_data()
         self.launch_dir: Path = plan.launch_dir
         self.outcomes: dict[str, Outcome] = {}
         self.launches: dict[str, int] = {}

@@ -17,7 +17,7 @@ from src.sweeps.states import State
 from src.training.environment import code_identity, environment
 from src.training.events import Sink
 from src.training.folder import claim
-from src.training.plan import LoadCorpus, Plan, plan_run
+from src.training.plan import LoadData, Plan, plan_run
 from src.training.stop import StopFlag
 
 OpenSinks = Callable[[Config, Path, int], Sequence[Sink]]
@@ -38,7 +38,7 @@ class Outcome:
 
 
 def run_job(
-    config: Config, launch_dir: Path, stop: StopFlag, load: LoadCorpus, open_sinks: OpenSinks | None = None
+    config: Config, launch_dir: Path, stop: StopFlag, load: LoadData, open_sinks: OpenSinks | None = None
 ) -> Outcome:
     """Runs what is missing of one job. Raises nothing."""
     since = time.monotonic()
@@ -47,7 +47,7 @@ def run_job(
     return Outcome(outcome.state, outcome.error, time.monotonic() - since)
 
 
-def _run(config: Config, launch_dir: Path, stop: StopFlag, load: LoadCorpus, open_sinks: OpenSinks | None) -> Outcome:
+def _run(config: Config, launch_dir: Path, stop: StopFlag, load: LoadData, open_sinks: OpenSinks | None) -> Outcome:
     plan: Plan | None = None
     try:
         plan = plan_run(config, launch_dir, load)

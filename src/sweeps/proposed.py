@@ -15,7 +15,7 @@ from rich.console import Console
 from src.sweeps.axes import read_request
 from src.sweeps.conduct import run_missing
 from src.sweeps.desk import Desk
-from src.sweeps.plan import SweepPlan, keep_corpora, plan_sweep
+from src.sweeps.plan import SweepPlan, keep_data, plan_sweep
 from src.sweeps.points import Compose, points
 from src.training.stop import StopFlag
 
@@ -32,7 +32,7 @@ def launch_proposed(
 
     Raises KeyboardInterrupt when it was asked to stop, so that the sweeper proposes nothing more.
     """
-    load = keep_corpora()
+    load = keep_data()
     plans = [_plan(proposal, compose, load) for proposal in proposals]
     jobs = {plan.jobs[0].run_id: plan.jobs[0] for plan in plans}
     numbered = [replace(job, number=first + k) for k, job in enumerate(jobs.values(), start=1)]

@@ -11,7 +11,7 @@ from typing import Any
 
 from src.config import Config
 from src.sweeps.island import Outcome, run_job
-from src.sweeps.plan import Job, keep_corpora
+from src.sweeps.plan import Job, keep_data
 from src.sweeps.screen import open_job_sinks
 from src.training.environment import JOB_ID_VARIABLE, LAUNCHER_VARIABLE, SUBMITTED_CODE_VARIABLE, code_identity
 from src.training.stop import StopFlag
@@ -38,4 +38,4 @@ class Task:
         }
         os.environ.update({name: value for name, value in variables.items() if value is not None})
         with StopFlag() as stop:
-            return run_job(Config.of(self.config), Path(self.launch_dir), stop, keep_corpora(), open_job_sinks)
+            return run_job(Config.of(self.config), Path(self.launch_dir), stop, keep_data(), open_job_sinks)

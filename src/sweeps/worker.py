@@ -19,7 +19,7 @@ from pathlib import Path
 
 from src.config import Config
 from src.sweeps.island import run_job
-from src.sweeps.plan import keep_corpora
+from src.sweeps.plan import keep_data
 from src.sweeps.screen import open_job_sinks
 from src.training.stop import StopFlag
 
@@ -28,7 +28,7 @@ def main() -> None:
     """Serves until standard input ends or a signal comes."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a job prints is no answer
-    stop, load = StopFlag(), keep_corpora()
+    stop, load = StopFlag(), keep_data()
     with stop:
         inbox = _read_in_background(stop)
         import src.training.run  # noqa: F401  # torch, paid once and before the first job's clock

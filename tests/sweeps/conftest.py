@@ -15,11 +15,11 @@ from src.settings import composed
 from src.sweeps import local
 from src.sweeps.axes import read_request
 from src.sweeps.conduct import Asked, RunJobs, conduct
-from src.sweeps.plan import SweepPlan, keep_corpora, plan_sweep
+from src.sweeps.plan import SweepPlan, keep_data, plan_sweep
 from src.sweeps.points import points
 from tests.training.conftest import TEXT, TINY
 
-LOAD = keep_corpora()
+LOAD = keep_data()
 
 
 @dataclass

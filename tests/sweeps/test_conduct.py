@@ -10,9 +10,12 @@ import pytest
 from src.errors import ConfigError
 from src.sweeps import conduct as conduct_module
 from src.sweeps import local
+from src.sweeps.conduct import exit_code
 from src.sweeps.desk import Desk
 from src.sweeps.island import Outcome
 from src.sweeps.manifest import read_plans
+from src.sweeps.states import State
+from src.sweeps.table import Row
 from src.training import loop
 from src.training.folder import claim
 from tests.sweeps.conftest import PlanIt, SweepIt, records
@@ -96,7 +99,9 @@ def test_the_same_command_again_runs_exactly_what_is_missing(
     assert after[done] == before[done]
     assert [len(after[job.run_id].segments) for job in second.plan.jobs] == [1, 2, 1]
     assert after[first.plan.jobs[1].run_id].segments[1]["from_step"] == 4  # its checkpoint, not the start
-    assert sweep_it("heads=1,2,4").code == 0
+    third = sweep_it("heads=1,2,4")
+    assert third.code == 0
+    assert not [line for line in third.text.splitlines() if line.startswith("[")], "a finished job was launched"
     assert records(second.plan.group) == after
 
 
@@ -219,6 +224,28 @@ def test_a_job_that_another_process_runs_is_waited_for_and_taken_over_when_it_is
     assert swept.code == 0
     assert "waiting for 1 of the jobs" in swept.text
     assert swept.states == {"heads=1": "finished", "heads=2": "finished"}
+
+
+@pytest.mark.parametrize(
+    ("states", "signal_number", "code"),
+    [
+        (["finished", "finished"], None, 0),
+        (["finished", "finished"], signal.SIGINT, 0),
+        (["finished", "preempted"], None, 143),
+        (["finished", "interrupted"], None, 130),
+        (["failed", "preempted"], None, 1),
+        (["finished", "not_run"], None, 1),
+        (["finished", "killed"], None, 1),
+        (["finished", "running"], None, 1),
+        (["failed", "not_run"], signal.SIGINT, 130),
+        (["finished", "not_run"], signal.SIGTERM, 143),
+    ],
+)
+def test_the_exit_code_is_0_only_where_all_finished(
+    plan_it: PlanIt, states: list[State], signal_number: int | None, code: int
+) -> None:
+    job = plan_it().jobs[0]
+    assert exit_code([Row(job, state) for state in states], signal_number) == code
 
 
 def test_a_job_that_fails_before_it_has_a_folder_is_named_all_the_same(sweep_it: SweepIt, tmp_path: Path) -> None:

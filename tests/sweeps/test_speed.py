@@ -11,7 +11,7 @@ import pytest
 from src.settings import composed
 from src.sweeps import local, pool
 from src.sweeps.axes import read_request
-from src.sweeps.plan import keep_corpora, plan_sweep
+from src.sweeps.plan import keep_data, plan_sweep
 from src.sweeps.points import points
 from src.sweeps.shares import shares
 from tests.sweeps.conftest import SweepIt, records
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 def test_a_plan_of_a_thousand_jobs_is_checked_in_under_thirty_seconds(tmp_path: Path) -> None:
     since = time.perf_counter()
     request = read_request(["heads=1,2,4,8,16", "training.learning_rate=0.001,0.002", "seed=range(100)"])
-    plan = plan_sweep(request, points(request, composed), tmp_path, keep_corpora())
+    plan = plan_sweep(request, points(request, composed), tmp_path, keep_data())
     seconds = time.perf_counter() - since
     print(f"1,000 jobs planned in {seconds:.1f} s")
     assert len(plan.jobs) == 1000

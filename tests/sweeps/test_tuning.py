@@ -63,6 +63,13 @@ def test_a_rate_at_which_a_seed_did_not_finish_is_not_chosen(sweep_it: SweepIt) 
     assert chosen.tried[1e30] is None
 
 
+def test_a_better_rate_that_lacks_one_seed_is_not_chosen(sweep_it: SweepIt) -> None:
+    swept = sweep_it("training.learning_rate=0.0001,0.01", "seed=100,101", "group=lr")
+    assert choose_rates(swept.plan.group)[0].learning_rate == 0.01
+    (swept.plan.jobs[-1].folder / "record.json").unlink()
+    assert choose_rates(swept.plan.group)[0].learning_rate == 0.0001
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
