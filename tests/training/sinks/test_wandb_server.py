@@ -3,7 +3,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from conftest import StandIn
+from tests.training.sinks.conftest import StandIn
 
 from src.training.sinks.wandb_server import silence
 

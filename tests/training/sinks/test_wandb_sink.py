@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-from conftest import StandIn
+from tests.training.sinks.conftest import StandIn
 
 from src import ROOT
 from src.config import Config, LoggerConfig
