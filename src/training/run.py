@@ -246,8 +246,10 @@ def _training_summary(plan: Plan, runtime: Runtime, parts: Parts) -> dict[str, A
     )
     if reason is not None:
         logger.info("no train/mfu: %s", reason)
+    optimum = {"val/loss_optimum": parts.windows.optimum()} if plan.data.has_answers else {}
     return {
         **state.last,
+        **optimum,
         "val/loss_best": state.best_loss,
         "val/loss_best_step": state.best_step,
         "train/tokens": state.tokens,

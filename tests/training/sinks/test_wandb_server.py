@@ -3,9 +3,9 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.training.sinks.conftest import StandIn
 
 from src.training.sinks.wandb_server import silence
+from tests.training.sinks.conftest import StandIn
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.training.sinks.conftest import StandIn
 
 from src import ROOT
 from src.config import Config, LoggerConfig
@@ -22,6 +21,7 @@ from src.training.events import Ended, Event, Logged, Sink, Started
 from src.training.sinks import open_sinks, wandb_sink
 from src.training.sinks.jsonl import JsonlSink, keep_rows_until
 from src.training.sinks.wandb_sink import WandbSink
+from tests.training.sinks.conftest import StandIn
 
 MakeRun = Callable[..., tuple[Record, Path]]
 MakeLogger = Callable[..., LoggerConfig]
