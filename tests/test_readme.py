@@ -93,6 +93,13 @@ def test_a_sweep_runs_and_its_status_is_shown(tmp_path: Path) -> None:
     assert status.returncode == 0, status.stderr
     assert "4" in status.stdout
     assert "finished" in status.stdout
+    for module in ("src.export", "analysis.report", "analysis.pitfalls"):
+        (command,) = [c for c in COMMANDS if f" {module} " in c]
+        said = run(["-m", *shlex.split(command.partition(" -m ")[2])], tmp_path)
+        assert "Traceback" not in said.stderr, said.stderr
+        assert len(said.stdout) > 20, said.stderr
+    assert (tmp_path / "exports" / "smoke" / "runs.parquet").exists()
+    assert (tmp_path / "exports" / "smoke" / "report.html").exists()
 
 
 def test_help_shows_groups_settings_and_three_examples(tmp_path: Path) -> None:
