@@ -73,11 +73,11 @@ def _single(config: Config, launch_dir: Path) -> None:
 
 def _one_of_many(config: Config, launch_dir: Path) -> str:
     from src.sweeps.island import run_job
-    from src.sweeps.plan import keep_corpora
+    from src.sweeps.plan import keep_data
     from src.sweeps.screen import open_job_sinks
 
     with StopFlag() as stop:
-        outcome: Outcome = run_job(config, launch_dir, stop, keep_corpora(), open_job_sinks)
+        outcome: Outcome = run_job(config, launch_dir, stop, keep_data(), open_job_sinks)
     if outcome.state not in ("finished", "running"):
         raise JobError(f"the job ended as {outcome.state}: {outcome.error}")
     return outcome.state

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
+
+from hydra.core.utils import JobReturn, JobStatus
 
 from src.sweeps.conduct import RunJobs
 from src.sweeps.desk import Desk
@@ -24,13 +27,17 @@ def run_jobs_with(launcher: Launcher) -> RunJobs:
     def run_jobs(jobs: Sequence[Job], desk: Desk) -> None:
         for job in jobs:
             desk.begins(job)
+        answers: Sequence[JobReturn] = ()
         try:
-            launcher.launch([[*job.fixed, *job.overrides] for job in jobs], initial_job_idx=0)
+            answers = launcher.launch([[*job.fixed, *job.overrides] for job in jobs], initial_job_idx=0)
         except Exception as error:
             desk.say(f"the launcher broke: {in_one_line(type(error).__name__, str(error))}")
-        for job in jobs:
+        for job, answer in zip_longest(jobs, answers[: len(jobs)]):
             standing = job.standing()
             if standing.state in ("new", "killed", "running"):
+                if answer is not None and answer.status == JobStatus.FAILED:
+                    said = answer._return_value  # its property raises it
+                    desk.ends(job, Outcome("failed", in_one_line(type(said).__name__, str(said))))
                 continue
             error = standing.record.error if standing.record is not None else None
             desk.ends(job, Outcome(standing.state, in_one_line(error["type"], error["message"]) if error else None))
