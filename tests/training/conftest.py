@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from src.config import Config
 from src.data.corpora import Corpus
-from src.record import read_rows
+from src.record import Record, read_rows
 from src.settings import compose
+from src.training.checkpoint import load_checkpoint
 from src.training.device import Runtime, choose_runtime
 from src.training.events import Event, Sink
 from src.training.plan import Plan, Result, plan_run
@@ -107,3 +109,20 @@ def runtime_of(plan: Plan) -> Runtime:
 def text_of(plan: Plan) -> Corpus:
     assert isinstance(plan.data, Corpus)
     return plan.data
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    content = load_checkpoint(folder)
+    assert content is not None
+    return content["model"]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert logged(one) == logged(other)
+    for name, tensor in weights(one).items():
+        assert torch.equal(tensor, weights(other)[name]), name
+    first, second = Record.read(one).summary, Record.read(other).summary
+    exact = [name for name in first if name.startswith(("val/", "cost/", "cache/")) or name == "train/tokens"]
+    assert len(exact) > 8
+    assert {n: first[n] for n in exact} == {n: second[n] for n in exact}
+    assert (one / "sample.txt").read_text() == (other / "sample.txt").read_text()
