@@ -27,7 +27,7 @@ class RayCluster:
 
     def run_jobs(self, jobs: Sequence[Job], desk: Desk) -> None:
         """Runs the jobs wherever the cluster has room, until all are over; when the sweep stops, so do they."""
-        import ray
+        import ray  # pyright: ignore[reportMissingImports]
 
         self._connect(ray, desk)
         remote = ray.remote(num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=0)(_run)
@@ -62,7 +62,7 @@ class RayCluster:
 
 
 def _run(task: Task) -> Outcome:
-    import ray
+    import ray  # pyright: ignore[reportMissingImports]
 
     return task.run("ray", ray.get_runtime_context().get_task_id())
 
