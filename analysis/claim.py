@@ -11,7 +11,6 @@ from analysis.findings import AnalysisError, some
 from analysis.inference import smallest_p
 from analysis.seeds import MOST
 from analysis.verdict import MARGIN_SDS, Verdict
-from src.metrics import METRICS
 
 _ANSWERS = {
     "yes": "Over the {factor} that ran, more was better at every step.",
@@ -89,7 +88,7 @@ def _evidence(verdict: Verdict, table: pd.DataFrame) -> str:
     low, high = int(table["pairs"].min()), int(table["pairs"].max())
     seeds = f"{low}" if low == high else f"{low} to {high}"
     text = (
-        f"{verdict.metric} in {METRICS[verdict.metric].unit}, n = {seeds} paired seeds, 95% intervals, p over all "
+        f"{verdict.metric} in {verdict.unit}, n = {seeds} paired seeds, 95% intervals, p over all "
         f"contrasts, against a margin of {_margin(verdict)}:"
     )
     for label in LABELS:
@@ -154,7 +153,7 @@ def _means(verdict: Verdict) -> str:
 def _mean(verdict: Verdict, arm: Any) -> str:
     row = verdict.arms.loc[arm]
     interval = f", 95% interval {row['low']:.5g} to {row['high']:.5g}" if pd.notna(row["low"]) else ""
-    return f"{verdict.metric} {row['mean']:.5g} {METRICS[verdict.metric].unit} (n = {int(row['n'])}{interval})"
+    return f"{verdict.metric} {row['mean']:.5g} {verdict.unit} (n = {int(row['n'])}{interval})"
 
 
 def _named(name: str, value: Any, more: str = "", bracket: bool = True) -> str:

@@ -13,6 +13,7 @@ from analysis.decision import ALPHA, HELPS, HURTS, MINIMUM_PAIRS, PLATEAU
 from analysis.findings import Finding
 from analysis.frontier import Frontier
 from analysis.shape import Shape
+from src.metrics import unit_of
 
 MarginSource = Literal["fixed beforehand", "same data"]
 Answer = Literal["yes", "no: it hurts", "no: it levels off", "unsettled"]
@@ -48,6 +49,12 @@ class Verdict:
     @property
     def coverage(self) -> Coverage:
         return self.cells.coverage
+
+    @property
+    def unit(self) -> str:
+        """What the metric is counted in, given the data of the runs."""
+        sizes = self.cells.runs.get("data.vocabulary_size")
+        return unit_of(self.metric, of_vectors=sizes is not None and bool(sizes.isna().all()))
 
     @property
     def answer(self) -> Answer:

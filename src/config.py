@@ -33,6 +33,7 @@ class ModelConfig(Section):
     bias: bool
     positions: Literal["learned", "rotary", "none"]
     tied_embeddings: bool
+    linear_ends: bool
     init: Literal["torch", "gpt2", "fan_in"]
     dropout: Fraction
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
+from src.ends import Ends, TokenEnds
 from src.geometry import Geometry
 
 BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
@@ -26,20 +27,37 @@ BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
 @dataclass(frozen=True)
 class Costs:
-    """Every cost of one model at its own context length; bytes at batch 1 in the cache's dtype."""
+    """Every cost of one model at its own context length; bytes at batch 1 in the cache's dtype.
+
+    Null is what a model does not have: one that reads vectors decodes nothing and keeps no cache.
+    """
 
     parameters: int
     non_embedding_parameters: int
     attention_parameters: int
     flops_per_token: int
-    decode_flops_per_token: int
-    cache_elements_per_token: int
-    cache_bytes_per_token: int
-    cache_bytes: int
-    decode_bytes_read_per_token: int
+    decode_flops_per_token: int | None = None
+    cache_elements_per_token: int | None = None
+    cache_bytes_per_token: int | None = None
+    cache_bytes: int | None = None
+    decode_bytes_read_per_token: int | None = None
 
     @classmethod
-    def of(cls, geometry: Geometry, vocabulary_size: int, dtype: str) -> Costs:
+    def of(cls, geometry: Geometry, ends: Ends, dtype: str) -> Costs:
+        """The costs of a model of this shape between these ends."""
+        if isinstance(ends, TokenEnds):
+            return cls._of_tokens(geometry, ends.vocabulary_size, dtype)
+        from src import vector_costs  # they stand on this module
+
+        return cls(
+            parameters=vector_costs.parameters(geometry, ends),
+            non_embedding_parameters=non_embedding_parameters(geometry),
+            attention_parameters=attention_parameters(geometry),
+            flops_per_token=vector_costs.training_flops_per_token(geometry, ends),
+        )
+
+    @classmethod
+    def _of_tokens(cls, geometry: Geometry, vocabulary_size: int, dtype: str) -> Costs:
         positions = geometry.context_length
         return cls(
             parameters=parameters(geometry, vocabulary_size),
@@ -55,7 +73,7 @@ class Costs:
             ),
         )
 
-    def as_dict(self) -> dict[str, int]:
+    def as_dict(self) -> dict[str, int | None]:
         return asdict(self)
 
 

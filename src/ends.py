@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from src.errors import ConfigError
+
+if TYPE_CHECKING:
+    from src.geometry import Geometry
 
 
 @dataclass(frozen=True)
@@ -10,6 +17,10 @@ class TokenEnds:
     """Tokens in, logits of the next token out; the loss is cross-entropy in nats an answer."""
 
     vocabulary_size: int
+
+    @property
+    def output_width(self) -> int:
+        return self.vocabulary_size
 
 
 @dataclass(frozen=True)
@@ -24,5 +35,36 @@ class VectorEnds:
     outputs: int
     is_pooled: bool
 
+    @property
+    def output_width(self) -> int:
+        return self.outputs
+
 
 Ends = TokenEnds | VectorEnds
+
+
+def ends_of(values: Mapping[str, Any]) -> Ends:
+    """The ends that a checkpoint wrote as plain values."""
+    return TokenEnds(**values) if "vocabulary_size" in values else VectorEnds(**values)
+
+
+def check_ends(geometry: Geometry, ends: Ends, data_name: str) -> None:
+    """Raises ConfigError where a model of this shape cannot read the data or cannot give its answers."""
+    if isinstance(ends, TokenEnds):
+        if not geometry.linear_ends:
+            raise ConfigError(
+                f"model.linear_ends=false with data={data_name}: tokens come from a table and leave as logits; "
+                "leave it true, or choose data of vectors (farthest_point, max_retrieval)"
+            )
+        return
+    if geometry.tied_embeddings:
+        raise ConfigError(
+            f"model.tied_embeddings=true with data={data_name}: it holds vectors, and there is no table of tokens to "
+            "tie; choose model.tied_embeddings=false"
+        )
+    if not geometry.linear_ends and (ends.features, ends.outputs) != (geometry.d_model, geometry.d_model):
+        raise ConfigError(
+            f"model.linear_ends=false with data={data_name}: its vectors of {ends.features} and {ends.outputs} numbers "
+            f"enter and leave as they are, so both must be model.d_model={geometry.d_model} wide; choose "
+            "model.linear_ends=true, or another width"
+        )

@@ -35,6 +35,7 @@ class Geometry:
     residual: bool
     bias: bool
     tied_embeddings: bool
+    linear_ends: bool
     regime: str
     reference_heads: int
     reference_kv_heads: int

@@ -54,6 +54,16 @@ _ALL = (
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _ALL}
 
 
+def unit_of(name: str, *, of_vectors: bool) -> str:
+    """The unit of a number: where data holds vectors instead of tokens, a loss is a squared distance.
+
+    >>> unit_of("val/loss", of_vectors=False), unit_of("val/loss", of_vectors=True)
+    ('nats/token', 'squared distance')
+    """
+    unit = METRICS[name].unit
+    return "squared distance" if of_vectors and unit == "nats/token" else unit
+
+
 def check_names(row: Mapping[str, object]) -> None:
     """Raises KeyError for a number that was never declared: a name nobody can look up is a bug."""
     for name in row:

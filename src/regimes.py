@@ -83,6 +83,7 @@ def solve(config: Config) -> Geometry:
         residual=model.residual,
         bias=model.bias,
         tied_embeddings=model.tied_embeddings,
+        linear_ends=model.linear_ends,
         regime=regime_of(config),
         reference_heads=config.reference_heads,
         reference_kv_heads=_reference_kv_heads(config),

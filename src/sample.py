@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from src.config import Config, SampleConfig
+from src.ends import TokenEnds
 from src.errors import ConfigError, UserError
 from src.settings import fail
 
@@ -47,7 +48,7 @@ def continuation(
     given = {"prompt": prompt, "tokens": tokens, "temperature": temperature, "top_k": top_k}
     asked = {**own.model_dump(), **{name: value for name, value in given.items() if value is not None}}
     config = Config.of({**loaded.config.model_dump(), "sample": asked, "device": device})
-    runtime = choose_runtime(config, loaded.geometry, loaded.vocabulary.size)
+    runtime = choose_runtime(config, loaded.geometry, TokenEnds(loaded.vocabulary.size))
     loaded.model.to(runtime.device, runtime.weight_dtype)
     used: SampleConfig = config.sample
     if used.tokens == 0:

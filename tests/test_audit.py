@@ -16,6 +16,7 @@ from src.audit.grid import grid
 from src.audit.rows import COMPARED, HELD, Refused, Row, audit
 from src.config import REGIMES
 from src.costs import Costs
+from src.ends import TokenEnds
 from src.errors import ConfigError
 from src.geometry import Geometry
 
@@ -47,8 +48,11 @@ def test_a_ratio_is_this_cost_over_the_references() -> None:
     (row,) = rows_of("heads=8", "kv_heads=2", "model=mini")
     assert isinstance(row, Row)
     assert row.ratio("cache_bytes_per_token") == 0.25
-    assert row.costs == Costs.of(row.geometry, 65, "float32")
-    assert row.ratio("parameters") == row.costs.parameters / Costs.of(row.geometry.reference, 65, "float32").parameters
+    assert row.costs == Costs.of(row.geometry, TokenEnds(65), "float32")
+    assert (
+        row.ratio("parameters")
+        == row.costs.parameters / Costs.of(row.geometry.reference, TokenEnds(65), "float32").parameters
+    )
     assert not row.is_matched("cache_bytes_per_token")
 
 
@@ -77,6 +81,7 @@ def test_bytes_are_of_the_asked_dtype() -> None:
     full, half = (rows_of("heads=4", f"training.dtype={dtype}")[0] for dtype in ("auto", "bfloat16"))
     assert isinstance(full, Row)
     assert isinstance(half, Row)
+    assert half.costs.cache_bytes is not None
     assert full.costs.cache_bytes == 2 * half.costs.cache_bytes
 
 

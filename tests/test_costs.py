@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from src import costs
+from src.ends import TokenEnds
 from src.geometry import Geometry
 from src.model.cache import make_cache
 from src.model.gpt import GPT
@@ -149,8 +150,9 @@ def test_the_cache_formula_for_people_multiplies_to_the_bytes() -> None:
 
 def test_all_costs_of_a_model_are_positive_integers_and_its_own() -> None:
     g = LLAMA_3_70B
-    values = costs.Costs.of(g, 128256, "bfloat16").as_dict()
+    values = costs.Costs.of(g, TokenEnds(128256), "bfloat16").as_dict()
     assert all(type(value) is int and value > 0 for value in values.values())
     assert values["parameters"] == 70_553_706_496
-    assert values["cache_elements_per_token"] * 2 == values["cache_bytes_per_token"] == 327_680
+    assert values["cache_elements_per_token"] == 163_840
+    assert values["cache_bytes_per_token"] == 327_680
     assert values["cache_bytes"] == 327_680 * 8192

@@ -13,7 +13,13 @@ LABEL_COLOURS = {HELPS: COLOURS[2], HURTS: COLOURS[1], PLATEAU: COLOURS[0], INCO
 
 
 def draw(
-    table: pd.DataFrame, ax: Axes, *, margin: float | None, factor: str = "heads", metric: str = "val/loss"
+    table: pd.DataFrame,
+    ax: Axes,
+    *,
+    margin: float | None,
+    factor: str = "heads",
+    metric: str = "val/loss",
+    unit: str | None = None,
 ) -> Axes:
     """One row a contrast, as `analysis.contrasts.contrasts` gives them; the first stands at the top."""
     if margin is not None:
@@ -38,6 +44,6 @@ def draw(
     ax.set_ylim(len(table) - 0.5, -0.5)
     ax.grid(axis="y", visible=False)
     better = {"lower": "below 0: more is better", "higher": "above 0: more is better"}.get(METRICS[metric].better, "")
-    ax.set_xlabel(f"difference in {metric}, {METRICS[metric].unit} ({better})")
+    ax.set_xlabel(f"difference in {metric}, {unit or METRICS[metric].unit} ({better})")
     ax.set_ylabel(factor)
     return ax

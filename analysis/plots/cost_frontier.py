@@ -17,6 +17,7 @@ def draw(
     *,
     cost: str,
     metric: str = "val/loss",
+    unit: str | None = None,
     factor: str = "heads",
     knee: Any = None,
 ) -> Axes:
@@ -40,7 +41,7 @@ def draw(
     elif ordered["cost"].max() >= 1000:
         show_thousands(ax.xaxis)
     ax.set_xlabel(axis_name(cost))
-    ax.set_ylabel(axis_name(metric))
+    ax.set_ylabel(axis_name(metric, unit))
     ax.set_title(f"points are {factor}", fontsize=8, fontweight="normal", loc="right")
     return ax
 

@@ -77,15 +77,19 @@ def _gallery(wanted: list[Wanted]) -> Gallery:
     return Gallery(drawn, findings)
 
 
+def _of(verdict: Verdict) -> dict[str, str]:
+    """What a verdict compares, as the drawings ask for it."""
+    return {"factor": verdict.factor, "metric": verdict.metric, "unit": verdict.unit}
+
+
 def _loss(verdict: Verdict, export: Export) -> Drawn:
     figure, ax = _axes()
     loss.draw(
         verdict.cells.runs,
         ax,
-        factor=verdict.factor,
-        metric=verdict.metric,
         reference=verdict.reference,
         margin=verdict.margin,
+        **_of(verdict),
     )
     at = "" if verdict.common_step is None else f" at step {verdict.common_step:,}"
     caption = (
@@ -102,7 +106,9 @@ def _contrasts(verdict: Verdict, export: Export) -> Drawn | None:
     table = table.drop_duplicates(["fewer", "more"])
     figure = new_figure(7.2, 1.3 + 0.34 * len(table))
     ax = figure.add_subplot()
-    contrast_forest.draw(table, ax, margin=verdict.margin, factor=verdict.factor, metric=verdict.metric)
+    contrast_forest.draw(
+        table, ax, margin=verdict.margin, factor=verdict.factor, metric=verdict.metric, unit=verdict.unit
+    )
     caption = (
         f"Differences on shared seeds, each arm with {verdict.reference} and with the one before it: mean, 95% "
         f"interval (thin) and 90% interval (thick), paired t. {_margin(verdict)}Source: {export.sentence}."
@@ -120,7 +126,7 @@ def _curves(verdict: Verdict, export: Export) -> Drawn | None:
     if metric not in steps or steps.dropna(subset=[metric]).empty:
         return None
     figure, ax = _axes()
-    learning_curves.draw(steps.dropna(subset=[x]), ax, factor=verdict.factor, metric=metric, x=x)
+    learning_curves.draw(steps.dropna(subset=[x]), ax, factor=verdict.factor, metric=metric, unit=verdict.unit, x=x)
     caption = (
         "Mean over the runs of each arm, where all of them have a number; bands are the "
         f"{learning_curves.BAND}; the steep first quarter runs above the frame. {_counts(verdict)}. "
@@ -152,7 +158,9 @@ def _frontier(verdict: Verdict, export: Export, cost: str) -> Drawn | None:
     if len(price) < 2 or np.ptp(price) <= 1e-9 * np.abs(price).max():
         return None
     figure, ax = _axes()
-    cost_frontier.draw(front.points, ax, cost=cost, metric=verdict.metric, factor=verdict.factor, knee=front.knee)
+    cost_frontier.draw(
+        front.points, ax, cost=cost, metric=verdict.metric, unit=verdict.unit, factor=verdict.factor, knee=front.knee
+    )
     shares = some([f"{arm}: {share:.0%}" for arm, share in front.points["share"].items()], shown=16)
     caption = (
         f"Means with 95% t intervals; filled points are on the frontier: no other is at least as good and as cheap. "

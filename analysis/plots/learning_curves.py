@@ -15,7 +15,13 @@ _LATE = 0.25
 
 
 def draw(
-    table: pd.DataFrame, ax: Axes, *, factor: str = "heads", metric: str = "val/loss", x: str = "train/tokens"
+    table: pd.DataFrame,
+    ax: Axes,
+    *,
+    factor: str = "heads",
+    metric: str = "val/loss",
+    unit: str | None = None,
+    x: str = "train/tokens",
 ) -> Axes:
     """One row a run and point (columns: the factor, run_id, x, the metric).
 
@@ -44,7 +50,7 @@ def draw(
         room = 0.05 * (max(highest) - min(lowest))
         ax.set_ylim(min(lowest) - room, max(highest) + room)
     ax.set_xlabel(axis_name(x))
-    ax.set_ylabel(axis_name(metric))
+    ax.set_ylabel(axis_name(metric, unit))
     show_thousands(ax.xaxis)
     ax.legend(title=factor, ncols=2)
     return ax

@@ -22,6 +22,7 @@ def draw(
     *,
     factor: str = "heads",
     metric: str = "val/loss",
+    unit: str | None = None,
     reference: Any = None,
     margin: float | None = None,
 ) -> Axes:
@@ -45,7 +46,7 @@ def draw(
         ax.axhspan(middle - margin, middle + margin, color=COLOURS[4], alpha=0.15, linewidth=0, zorder=1)
         ax.axhline(middle, color=COLOURS[4], linewidth=0.9, linestyle="--", zorder=1)
     count_axis(ax, arms, factor)
-    ax.set_ylabel(axis_name(metric))
+    ax.set_ylabel(axis_name(metric, unit))
     _legend(ax, reference in arms and margin is not None)
     return ax
 

@@ -86,13 +86,14 @@ def count_axis(ax: Axes, counts: Iterable[Any], name: str) -> None:
     ax.set_xlabel(axis_name(name))
 
 
-def axis_name(name: str) -> str:
+def axis_name(name: str, unit: str | None = None) -> str:
     """A column as an axis names it: the same word, with its unit where it is a metric.
 
     >>> axis_name("kv_heads"), axis_name("val/loss"), axis_name("cost/parameters")
     ('kv_heads', 'val/loss (nats/token)', 'cost/parameters')
     """
-    unit = METRICS[name].unit if name in METRICS else "1"
+    if unit is None:
+        unit = METRICS[name].unit if name in METRICS else "1"
     return name if unit == "1" or name.startswith("cache/") or unit == "bytes" else f"{name} ({unit})"
 
 

@@ -10,7 +10,6 @@ from analysis.arms import MATCHED_WITHIN
 from analysis.plots.style import bytes_shown
 from analysis.report.blocks import Table
 from analysis.verdict import Verdict
-from src.metrics import METRICS
 
 MISSING = "–"  # noqa: RUF001
 _COSTS = {
@@ -25,7 +24,7 @@ _DESIGNED = ("cost/parameters", "cost/flops_per_token", "cache/bytes")
 
 def arms_table(verdict: Verdict) -> Table:
     """One row an arm: its mean, and its difference from the reference with label."""
-    unit = METRICS[verdict.metric].unit
+    unit = verdict.unit
     header = [
         verdict.factor,
         "n",

@@ -8,6 +8,7 @@ from typing import Any
 
 from src.config import Config
 from src.costs import Costs
+from src.ends import TokenEnds
 from src.errors import ConfigError
 from src.geometry import Geometry
 from src.regimes import is_held, regime_of
@@ -94,12 +95,12 @@ def _row(config: Config, vocabulary_size: int) -> Row | Refused:
         geometry = Geometry.of(config)
     except ConfigError as error:
         return Refused(config, str(error))
-    dtype = dtype_of(config)
+    dtype, ends = dtype_of(config), TokenEnds(vocabulary_size)
     try:
-        reference = Costs.of(geometry.reference, vocabulary_size, dtype)
+        reference = Costs.of(geometry.reference, ends, dtype)
     except ConfigError:  # at fixed width nothing is solved for, so a run needs no reference
         reference = None
-    return Row(config, geometry, Costs.of(geometry, vocabulary_size, dtype), reference)
+    return Row(config, geometry, Costs.of(geometry, ends, dtype), reference)
 
 
 def _asked(config: Config) -> dict[str, Any]:

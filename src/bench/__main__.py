@@ -13,6 +13,7 @@ from rich.progress import Progress
 
 from src.audit.grid import grid
 from src.config import Config
+from src.ends import TokenEnds
 from src.errors import ConfigError, UserError
 from src.settings import fail
 
@@ -68,7 +69,7 @@ def run(
     from src.training.device import choose_runtime, thread_count
 
     console, first = Console(highlight=False), configs[0]
-    runtime = choose_runtime(first, Geometry.of(first), vocabulary_size)
+    runtime = choose_runtime(first, Geometry.of(first), TokenEnds(vocabulary_size))
     for config in configs:
         check_kernel(config.attention_kernel, runtime.device, runtime.torch_dtype, Geometry.of(config))
     with thread_count(runtime.threads), Progress(console=console, transient=True) as progress:

@@ -43,9 +43,9 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """Attention, then feed-forward: each normed before and added after, where the geometry says so."""
 
-    def __init__(self, geometry: Geometry, layer: int, dropout: float, kernel: str) -> None:
+    def __init__(self, geometry: Geometry, layer: int, dropout: float, kernel: str, *, is_causal: bool = True) -> None:
         super().__init__()
-        self.residual = geometry.residual
+        self.residual, self.is_causal = geometry.residual, is_causal
         self.attention_norm = make_norm(geometry)
         self.attention = make_attention(geometry, layer, dropout, kernel)
         self.feed_forward_norm = make_norm(geometry) if geometry.ffn_width else None
@@ -53,7 +53,7 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(dropout) if dropout else None
 
     def forward(self, x: Float[Tensor, "B T E"], cache: Cache | None = None) -> Float[Tensor, "B T E"]:
-        x = self._add(x, self.attention(self.attention_norm(x), cache))
+        x = self._add(x, self.attention(self.attention_norm(x), cache, is_causal=self.is_causal))
         if self.feed_forward is not None and self.feed_forward_norm is not None:
             x = self._add(x, self.feed_forward(self.feed_forward_norm(x)))
         return x
@@ -128,10 +128,3 @@ def make_attention(geometry: Geometry, layer: int, dropout: float, kernel: str) 
     """The attention of one layer, of the geometry's kind; both kinds answer the same calls."""
     kind = LatentAttention if geometry.is_latent else GroupedAttention
     return kind(geometry, layer, dropout, kernel)
-
-
-def next_token_loss(
-    logits: Float[Tensor, "B T V"], targets: Int[Tensor, "B T"], reduction: str = "mean"
-) -> Float[Tensor, "..."]:
-    """Cross-entropy in nats a token (or their sum)."""
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction=reduction)

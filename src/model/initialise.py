@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from src.model.gpt import GPT
+from src.model.vectors import VectorModel
 from src.randomness import stream_seed
 
 
-def initialise(model: GPT, kind: str, seed: int) -> None:
+def initialise(model: GPT | VectorModel, kind: str, seed: int) -> None:
     """Fills every parameter, on the CPU's generator whatever the device.
 
     gpt2    normal of scale 0.02; the two matrices that end a residual branch 0.02 / sqrt(2 layers); biases 0
@@ -29,7 +30,7 @@ def initialise(model: GPT, kind: str, seed: int) -> None:
                     part.copy_(draw(module, part_name, part, model.geometry.layers, generator))
 
 
-def _parts(module_name: str, name: str, parameter: Tensor, model: GPT) -> list[tuple[str, Tensor]]:
+def _parts(module_name: str, name: str, parameter: Tensor, model: GPT | VectorModel) -> list[tuple[str, Tensor]]:
     """A joint matrix counts as the matrices laid into it: queries then agree over kv-head counts."""
     owner_name, _, own_name = module_name.rpartition(".")
     widths: dict[str, int] | None = getattr(model.get_submodule(owner_name), "joint", {}).get(own_name)

@@ -23,22 +23,26 @@ from src.model.cache import make_cache
 from src.model.gpt import GPT, make_attention
 from src.model.kernels import resolve
 from src.model.latent import LatentAttention, absorbs
+from src.model.vectors import VectorModel
 
 PHASES = ("training", "prefill", "decode")
 
 
-def kernel_report(model: GPT, dtype: torch.dtype | None = None) -> dict[str, str]:
-    """The kernel that runs in training, prefill and decode, by name: 'fused:flash', 'folded', 'absorbed:folded'.
+def kernel_report(model: GPT | VectorModel, dtype: torch.dtype | None = None) -> dict[str, str]:
+    """The kernel that runs in training and, in a GPT, in prefill and decode.
 
-    Behind the colon of the fused call stands what torch chose for it. `dtype` is that of queries, keys and
-    values: autocast's, where it is on; else the weights'.
+    By name: 'fused:flash', 'folded', 'absorbed:folded'; behind the colon of the fused call stands what torch chose
+    for it. `dtype` is that of queries, keys and values: autocast's, where it is on; else the weights'.
     """
-    weight = model.tokens.weight
     (first, *_) = (block.attention for block in model.blocks)
     assert isinstance(first, GroupedAttention | LatentAttention)
-    layer = _small_layer(model.geometry, first.kernel, first.dropout, weight.device, dtype or weight.dtype)
-    context = model.geometry.context_length
-    calls = dict(zip(PHASES, _calls(layer, context), strict=True))
+    weight = first.output.weight
+    layer = _small_layer(first.geometry, first.kernel, first.dropout, weight.device, dtype or weight.dtype)
+    context = first.geometry.context_length
+    is_language_model = isinstance(model, GPT)
+    calls = dict(zip(PHASES, _calls(layer, context, is_causal=is_language_model), strict=True))
+    if not is_language_model:
+        calls = {"training": calls["training"]}
     new = {"training": context, "prefill": context, "decode": 1}
     report = {}
     for phase, call in calls.items():
@@ -80,14 +84,16 @@ def _small_layer(
     return make_attention(narrow, 0, dropout, kernel).to(device=device, dtype=dtype)
 
 
-def _calls(layer: GroupedAttention | LatentAttention, tokens: int) -> list[Callable[[], None]]:
+def _calls(
+    layer: GroupedAttention | LatentAttention, tokens: int, *, is_causal: bool = True
+) -> list[Callable[[], None]]:
     """What a model asks of a layer in each of the phases."""
     weight = layer.output.weight
     x = torch.zeros(1, tokens, layer.geometry.d_model, device=weight.device, dtype=weight.dtype)
 
     def training() -> None:
         layer.train()
-        layer(x).sum().backward()
+        layer(x, is_causal=is_causal).sum().backward()
 
     @torch.inference_mode()
     def with_cache(new: Tensor, length: int) -> None:

@@ -11,11 +11,14 @@ import torch
 
 from src.config import Config
 from src.data.load import Batches, Data, EvaluationBatches
+from src.ends import Ends, TokenEnds
 from src.errors import RunError
 from src.geometry import Geometry
-from src.model.gpt import GPT, next_token_loss
+from src.model.gpt import GPT
 from src.model.initialise import initialise
 from src.model.kernel_report import kernel_report
+from src.model.losses import answer_loss
+from src.model.vectors import VectorModel
 from src.training.device import Runtime
 from src.training.evaluation import Scale
 from src.training.loop import State
@@ -29,7 +32,7 @@ logger = logging.getLogger("headcount")
 class Parts:
     """What the loop moves. `model` keeps its own parameter names, compiled or not; `found` is for the record."""
 
-    model: GPT
+    model: GPT | VectorModel
     trainer: Trainer
     batches: Batches
     windows: EvaluationBatches
@@ -43,8 +46,7 @@ class Parts:
 def build(config: Config, geometry: Geometry, data: Data, runtime: Runtime, clock: Callable[[], float]) -> Parts:
     """Fresh parts at step 0."""
     training = config.training
-    assert data.vocabulary is not None, "a plan holds tokens"
-    model = make_model(config, geometry, data.vocabulary.size)
+    model = make_model(config, geometry, data.ends)
     initialise(model, config.model.init, config.seed)
     model = model.to(runtime.device, runtime.weight_dtype)
     batches = data.training_batches(config.context_length, training, config.seed)
@@ -67,24 +69,26 @@ def build(config: Config, geometry: Geometry, data: Data, runtime: Runtime, cloc
         stopwatch=Stopwatch(clock, runtime.synchronise, state.timed),
         state=state,
         total_steps=total_steps,
-        scale=Scale(data.bytes_per_token, data.has_answers),
+        scale=Scale(data.ends, data.bytes_per_token, data.has_answers),
         found=found,
     )
 
 
-def make_model(config: Config, geometry: Geometry, vocabulary_size: int) -> GPT:
+def make_model(config: Config, geometry: Geometry, ends: Ends) -> GPT | VectorModel:
     """A model whose weights are still to be filled; torch's own first filling does not touch its global stream."""
     with torch.random.fork_rng(devices=[]):
-        return GPT(geometry, vocabulary_size, config.model.dropout, config.attention_kernel)
+        if isinstance(ends, TokenEnds):
+            return GPT(geometry, ends.vocabulary_size, config.model.dropout, config.attention_kernel)
+        return VectorModel(geometry, ends, config.model.dropout, config.attention_kernel)
 
 
 def checkpoint_content(config: Config, geometry: Geometry, data: Data, parts: Parts) -> dict[str, Any]:
     """All that a continuation or a sample needs, as plain values and tensors."""
-    assert data.vocabulary is not None, "a plan holds tokens"
     return {
         "config": config.model_dump(),
         "geometry": asdict(geometry),
-        "vocabulary": data.vocabulary.to_dict(),
+        "ends": asdict(data.ends),
+        "vocabulary": data.vocabulary.to_dict() if data.vocabulary is not None else None,
         "data_hash": data.hash,
         "model": parts.model.state_dict(),
         "trainer": parts.trainer.state_dict(),
@@ -103,18 +107,20 @@ def restore(parts: Parts, content: dict[str, Any]) -> None:
     parts.stopwatch.total = parts.state.timed
 
 
-def kernels_that_run(model: GPT, runtime: Runtime) -> dict[str, Any]:
+def kernels_that_run(model: GPT | VectorModel, runtime: Runtime) -> dict[str, Any]:
     """The attention kernel of each phase, found by running it: for the record."""
     with torch.random.fork_rng(devices=[]):  # it makes a small layer, whose first filling is torch's own
         report = kernel_report(model, runtime.torch_dtype)
     return {
         "attention_kernel": report["training"],
-        "prefill_attention_kernel": report["prefill"],
-        "decode_attention_kernel": report["decode"],
+        "prefill_attention_kernel": report.get("prefill"),
+        "decode_attention_kernel": report.get("decode"),
     }
 
 
-def compile_or_fall_back(model: GPT, batches: Batches, runtime: Runtime, *, is_required: bool) -> dict[str, Any]:
+def compile_or_fall_back(
+    model: GPT | VectorModel, batches: Batches, runtime: Runtime, *, is_required: bool
+) -> dict[str, Any]:
     """Compiles in place, so that names stay; tried on one batch, and taken back where it fails unless required.
 
     Gives what the record should say of it.
@@ -125,8 +131,8 @@ def compile_or_fall_back(model: GPT, batches: Batches, runtime: Runtime, *, is_r
     found: dict[str, Any] = {"compile": True}
     try:
         with runtime.autocast():
-            logits = model(inputs[:size].to(runtime.device))
-            loss = next_token_loss(logits, targets[:size].to(runtime.device))
+            answers = model(inputs[:size].to(runtime.device))
+            loss = answer_loss(answers, targets[:size].to(runtime.device))
         loss.backward()
     except Exception as error:
         if is_required:

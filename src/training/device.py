@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from src.config import Config
+from src.ends import Ends
 from src.errors import ConfigError
 from src.geometry import Geometry
 
@@ -79,7 +80,7 @@ class Runtime:
         }
 
 
-def choose_runtime(config: Config, geometry: Geometry, vocabulary_size: int) -> Runtime:
+def choose_runtime(config: Config, geometry: Geometry, ends: Ends) -> Runtime:
     """The effective runtime of a configuration on this machine.
 
     Raises ConfigError for a device that is not there and for float16 where losses cannot be scaled.
@@ -96,7 +97,7 @@ def choose_runtime(config: Config, geometry: Geometry, vocabulary_size: int) -> 
         fused_optimizer=_fused(config.training.fused_optimizer, device, notes),
         compile=_compile(config.training.compile, device, notes),
         threads=_threads(config.training.threads),
-        micro_batch_size=_micro_batch_size(config, geometry, vocabulary_size, device, dtype, notes),
+        micro_batch_size=_micro_batch_size(config, geometry, ends, device, dtype, notes),
         notes=tuple(notes),
     )
 
@@ -209,7 +210,7 @@ def _threads(asked: int | str) -> int:
 
 
 def _micro_batch_size(
-    config: Config, geometry: Geometry, vocabulary_size: int, device: torch.device, dtype: str, notes: list[str]
+    config: Config, geometry: Geometry, ends: Ends, device: torch.device, dtype: str, notes: list[str]
 ) -> int:
     batch, asked = config.training.batch_size, config.training.micro_batch_size
     if asked != "auto":
@@ -217,7 +218,7 @@ def _micro_batch_size(
     if device.type != "cuda":
         return batch
     free, _ = torch.cuda.mem_get_info(device)
-    one = activation_bytes(geometry, vocabulary_size, 4 if dtype in ("float32", "float64") else 2)
+    one = activation_bytes(geometry, ends.output_width, 4 if dtype in ("float32", "float64") else 2)
     fitting = max(1, int(0.6 * free) // one)
     if fitting >= batch:
         return batch
@@ -226,12 +227,12 @@ def _micro_batch_size(
     return largest
 
 
-def activation_bytes(geometry: Geometry, vocabulary_size: int, item: int) -> int:
+def activation_bytes(geometry: Geometry, output_width: int, item: int) -> int:
     """A rough upper estimate of what one training sequence keeps for the backward pass.
 
-    About 16 widths a layer and token, the feed-forward twice, logits three times in float32; fused attention
+    About 16 widths a layer and token, the feed-forward twice, outputs three times in float32; fused attention
     keeps no T x T matrix. Source: Korthikanti et al. 2022, section 4, rounded up.
     """
     g = geometry
-    a_token = g.layers * (16 * g.d_model + 2 * g.ffn_width + 4 * g.attention_width) * item + 12 * vocabulary_size
+    a_token = g.layers * (16 * g.d_model + 2 * g.ffn_width + 4 * g.attention_width) * item + 12 * output_width
     return a_token * g.context_length

@@ -11,7 +11,8 @@ from torch import nn
 
 from src.data.load import EvaluationBatches
 from src.data.tasks.stream import answers as count_answers
-from src.model.gpt import next_token_loss
+from src.ends import Ends, TokenEnds
+from src.model.losses import answer_loss
 from src.training.device import Runtime
 from src.training.events import Phase
 from src.training.stop import StopFlag
@@ -19,28 +20,29 @@ from src.training.stop import StopFlag
 
 @dataclass(frozen=True)
 class Scale:
-    """How a mean loss is to be read: the bytes of text that a token stands for, and whether answers can be right."""
+    """How a mean loss is to be read: of tokens or vectors, the bytes of text that a token stands for, and whether
+    answers can be right."""
 
+    ends: Ends
     bytes_per_token: float | None
     has_answers: bool
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The mean cross-entropy of `tokens` predictions, in nats, and how many of them had the likeliest token right."""
+    """The mean loss of `tokens` predictions, and how many of them had the likeliest token right."""
 
     loss: float
     tokens: int
     correct: int
 
     def row(self, scale: Scale) -> dict[str, float | int]:
+        row: dict[str, float | int] = {"val/loss": self.loss, "val/tokens": self.tokens}
+        if not isinstance(scale.ends, TokenEnds):
+            return row
         bits = self.loss / math.log(2)
-        row: dict[str, float | int] = {
-            "val/loss": self.loss,
-            "val/perplexity": math.exp(self.loss) if self.loss < 700 else math.inf,
-            "val/bits_per_token": bits,
-            "val/tokens": self.tokens,
-        }
+        row["val/perplexity"] = math.exp(self.loss) if self.loss < 700 else math.inf
+        row["val/bits_per_token"] = bits
         if scale.bytes_per_token is not None:
             row["val/bits_per_byte"] = bits / scale.bytes_per_token
         if scale.has_answers:
@@ -67,10 +69,11 @@ def evaluate(
             yield Phase("evaluating", done, len(batches))
             answers = targets.to(runtime.device)
             with torch.inference_mode(), runtime.autocast():
-                logits = model(inputs.to(runtime.device))
-                losses = next_token_loss(logits, answers, reduction="none")
+                given = model(inputs.to(runtime.device))
+                losses = answer_loss(given, answers, reduction="none")
             total = total + losses.sum(dtype=torch.float64).to(total)
-            correct = correct + (logits.argmax(-1) == answers).sum().to(correct)
+            if not answers.is_floating_point():
+                correct = correct + (given.argmax(-1) == answers).sum().to(correct)
             tokens += count_answers(targets)
         return Evaluation(loss=total.item() / tokens, tokens=tokens, correct=int(correct.item()))
     finally:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from src.config import Config
 from src.data.vocabulary import Vocabulary, vocabulary_of
+from src.ends import ends_of
 from src.errors import RunError
 from src.geometry import Geometry
 from src.model.gpt import GPT
@@ -16,7 +17,7 @@ from src.training.checkpoint import load_checkpoint
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """What a checkpoint holds for its reader; the vocabulary is the one that the model was trained with."""
+    """A language model from its checkpoint, with the vocabulary that it was trained with."""
 
     config: Config
     geometry: Geometry
@@ -26,14 +27,19 @@ class LoadedRun:
 
 
 def load_run(folder: Path) -> LoadedRun:
-    """The model of a run folder, in evaluation mode on the CPU. Raises RunError where there is none."""
+    """The language model of a run folder, in evaluation mode on the CPU.
+
+    Raises RunError where there is none, or one that reads vectors.
+    """
     content = load_checkpoint(folder)
     if content is None:
         what = "has no checkpoint yet" if folder.is_dir() else "does not exist"
         raise RunError(f"{folder} {what}; name a run's folder: runs/<group>/<run_id>")
     config = Config.of(content["config"])
     geometry = Geometry(**content["geometry"])
+    model = make_model(config, geometry, ends_of(content["ends"]))
+    if not isinstance(model, GPT):
+        raise RunError(f"{folder} holds a model of data={config.data.name}, which reads vectors and no text")
     vocabulary = vocabulary_of(content["vocabulary"])
-    model = make_model(config, geometry, vocabulary.size)
     model.load_state_dict(content["model"])
     return LoadedRun(config, geometry, vocabulary, model.eval(), content["state"]["step"])

@@ -84,8 +84,9 @@ def training_events(job: Job) -> Iterator[Event]:
         rate = learning_rate(state.step, job.total_steps, training)
         loss, norm = job.trainer.step(state.step, inputs, targets, rate)
         state.step += 1
-        state.tokens += targets.numel()
-        job.stopwatch.step(targets.numel())
+        tokens = inputs.shape[0] * inputs.shape[1]
+        state.tokens += tokens
+        job.stopwatch.step(tokens)
         health.note(loss, norm)
         yield _progress(job, loss)
         yield from _after_step(job, health, loss, norm, rate)

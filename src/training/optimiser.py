@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from src.config import TrainingConfig
 from src.data.tasks.stream import answers as count_answers
-from src.model.gpt import next_token_loss
+from src.model.losses import answer_loss
 from src.randomness import stream_seed
 from src.training.device import Runtime
 
@@ -53,11 +53,12 @@ class Trainer:
         self.has_dropout = any(getattr(m, "dropout", None) for m in model.modules())
 
     def step(
-        self, step: int, inputs: Int[Tensor, "B T"], targets: Int[Tensor, "B T"], rate: float
+        self, step: int, inputs: Tensor, targets: Tensor, rate: float
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """One optimiser step on one batch; gives the batch's mean loss and the gradient norm, both still on the device.
 
-        A batch larger than the micro-batch is accumulated; every answer weighs the same.
+        Inputs are tokens (B, T) or vectors (B, T, features), targets as `answer_loss` wants them. A batch larger
+        than the micro-batch is accumulated; every answer weighs the same.
         """
         for group in self.optimiser.param_groups:
             group["lr"] = rate
@@ -85,8 +86,8 @@ class Trainer:
         for piece, answer in zip(inputs.split(size), targets.split(size), strict=True):
             share = count_answers(answer) / asked
             with self.runtime.autocast():
-                logits = self.model(piece.to(device, non_blocking=True))
-                loss = next_token_loss(logits, answer.to(device, non_blocking=True))
+                answers = self.model(piece.to(device, non_blocking=True))
+                loss = answer_loss(answers, answer.to(device, non_blocking=True))
                 loss = loss if share == 1 else loss * share
             self.scaler.scale(loss).backward()
             total += loss.detach()

@@ -10,8 +10,7 @@ from src.config import Config, DataConfig
 from src.data.corpora import Corpus
 from src.data.load import load_data
 from src.data.tasks.data import TaskData
-from src.data.vocabulary import Vocabulary
-from src.errors import ConfigError
+from src.ends import check_ends
 from src.geometry import Geometry
 from src.record import RECORD, Record
 from src.training.folder import run_id
@@ -29,12 +28,6 @@ class Plan:
     data: Corpus | TaskData
     run_id: str
     parent: Path
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        """The tokens that the model reads and writes."""
-        assert self.data.vocabulary is not None, "plan_run refuses data without tokens"
-        return self.data.vocabulary
 
     @property
     def folder(self) -> Path:
@@ -66,11 +59,7 @@ def plan_run(config: Config, launch_dir: Path, load: LoadData = load_data) -> Pl
     config = with_tuned_rate(config, launch_dir)
     geometry = Geometry.of(config)
     data = load(config.data, launch_dir)
-    if data.vocabulary is None:
-        raise ConfigError(
-            f"data={data.name} holds vectors, and a GPT here reads tokens: it cannot be trained on yet; "
-            "choose a text or one of copy, induction, recall, markov"
-        )
+    check_ends(geometry, data.ends, data.name)
     data.check_length(config.context_length)
     parent = launch_dir / config.runs_dir / config.group
     return Plan(config, geometry, data, run_id(config, geometry, data.hash), parent)

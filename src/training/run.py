@@ -15,6 +15,7 @@ import yaml
 from src.config import Config, config_hash
 from src.costs import Costs
 from src.errors import Diverged, RunError, Stopped
+from src.model.gpt import GPT
 from src.model.kernel_report import check_kernel
 from src.record import CONFIG, LOG, SAMPLE, Record, Status, now, write_atomically
 from src.training.build import Parts, build, checkpoint_content, restore
@@ -58,7 +59,7 @@ def run(
     before a folder is made, a folder that cannot be held or read RunError.
     """
     config = plan.config
-    runtime = choose_runtime(config, plan.geometry, plan.vocabulary.size)
+    runtime = choose_runtime(config, plan.geometry, plan.data.ends)
     if config.attention_kernel != "auto":
         check_kernel(config.attention_kernel, runtime.device, runtime.torch_dtype, plan.geometry, config.model.dropout)
     folder = claim(plan.parent, plan.run_id, config.resume)
@@ -139,21 +140,24 @@ def _events(
         raise
     finally:
         findings.summary.update(_training_summary(plan, runtime, parts))
-    parts.model.eval()
-    yield from measure_decoding(
-        parts.model, _costs(plan, runtime), runtime, config.measurement, clock, stop, findings.summary
-    )
+    model = parts.model.eval()
+    if isinstance(model, GPT):
+        yield from measure_decoding(
+            model, _costs(plan, runtime), runtime, config.measurement, clock, stop, findings.summary
+        )
     findings.summary["memory/peak_bytes"] = peak_memory_bytes(runtime.device)
-    yield from _sample(plan, runtime, folder, parts)
+    if isinstance(model, GPT):
+        yield from _sample(plan, runtime, folder, model, parts.state.step)
 
 
-def _sample(plan: Plan, runtime: Runtime, folder: RunFolder, parts: Parts) -> Iterator[Event]:
-    config = plan.config
+def _sample(plan: Plan, runtime: Runtime, folder: RunFolder, model: GPT, step: int) -> Iterator[Event]:
+    config, vocabulary = plan.config, plan.data.vocabulary
     if not config.sample.tokens or plan.data.has_answers:  # a task's tokens are no text to read
         return
-    prompt, text = continue_text(parts.model, plan.vocabulary, config.sample, config.seed, runtime, replace_unseen=True)
+    assert vocabulary is not None, "tokens of no task come from a vocabulary"
+    prompt, text = continue_text(model, vocabulary, config.sample, config.seed, runtime, replace_unseen=True)
     write_atomically(folder.path / SAMPLE, prompt + text + "\n")
-    yield Sampled(parts.state.step, prompt, text)
+    yield Sampled(step, prompt, text)
 
 
 def _end(
@@ -236,7 +240,7 @@ def _running_record(plan: Plan, runtime: Runtime, folder: RunFolder, from_step: 
 
 
 def _costs(plan: Plan, runtime: Runtime) -> Costs:
-    return Costs.of(plan.geometry, plan.vocabulary.size, runtime.dtype)
+    return Costs.of(plan.geometry, plan.data.ends, runtime.dtype)
 
 
 def _training_summary(plan: Plan, runtime: Runtime, parts: Parts) -> dict[str, Any]:
@@ -246,7 +250,8 @@ def _training_summary(plan: Plan, runtime: Runtime, parts: Parts) -> dict[str, A
     )
     if reason is not None:
         logger.info("no train/mfu: %s", reason)
-    optimum = {"val/loss_optimum": parts.windows.optimum()} if plan.data.has_answers else {}
+    known = parts.windows.optimum()
+    optimum = {} if known is None else {"val/loss_optimum": known}
     return {
         **state.last,
         **optimum,

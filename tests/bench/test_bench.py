@@ -17,6 +17,7 @@ from src.bench.measure import measure
 from src.bench.plot import draw
 from src.bench.table import mixed_kernels
 from src.costs import decode_bytes_read_per_token
+from src.ends import TokenEnds
 from src.geometry import Geometry
 from src.training.device import choose_runtime
 
@@ -25,7 +26,7 @@ TINY = ["model.d_model=32", "model.layers=2", "context_length=32", "device=cpu",
 
 def arms_of(*overrides: str, batches: tuple[int, ...] = (1,)) -> list[Arm]:
     configs = list(grid([*TINY, *overrides]))
-    runtime = choose_runtime(configs[0], Geometry.of(configs[0]), 65)
+    runtime = choose_runtime(configs[0], Geometry.of(configs[0]), TokenEnds(65))
     return list(make_arms(configs, runtime, 65, batches))
 
 

@@ -90,7 +90,7 @@ def test_the_whole_model_decodes_faster_than_transformers(kv_heads: int) -> None
 )
 def test_no_kind_trains_slower_than_its_flops_explain(arm: list[str]) -> None:
     from src.costs import training_flops_per_token
-    from src.model.gpt import next_token_loss
+    from src.model.losses import next_token_loss
 
     tokens = torch.randint(65, (12, 65), generator=torch.Generator().manual_seed(0))
 

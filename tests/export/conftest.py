@@ -13,6 +13,7 @@ import pytest
 
 from src.config import Config
 from src.costs import Costs
+from src.ends import TokenEnds
 from src.export.records import read_group
 from src.export.tables import to_pandas
 from src.export.write import write_export
@@ -44,7 +45,7 @@ def make_run(group: Path, config: Callable[..., Config]) -> MakeRun:
             data={"name": "shakespeare", "hash": "5f0a", "train_tokens": 1000},
             environment={"device": "cpu", "dtype": "float32", "threads": 1, "attention_kernel": "fused:flash"},
             geometry=geometry.as_dict(),
-            costs=Costs.of(geometry, vocabulary_size=80, dtype="float32").as_dict(),
+            costs=Costs.of(geometry, TokenEnds(80), dtype="float32").as_dict(),
             started_at="2026-01-01T00:00:00.000+00:00",
             ended_at="2026-01-01T00:01:00.000+00:00",
             summary={"val/loss": 1.5 + seed / 100, "cost/parameters": 804096, "train/mfu": None},

@@ -10,8 +10,9 @@ import torch
 from torch import fx
 
 from src.geometry import Geometry
-from src.model.gpt import GPT, next_token_loss
+from src.model.gpt import GPT
 from src.model.initialise import initialise
+from src.model.losses import next_token_loss
 from src.settings import compose
 
 TOKENS = 64

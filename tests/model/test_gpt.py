@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from src import costs
 from src.geometry import Geometry, divisors
-from src.model.gpt import GPT, next_token_loss
+from src.model.gpt import GPT
+from src.model.losses import next_token_loss
 from src.settings import groups
 
 LENGTH = 12

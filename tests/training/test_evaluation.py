@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from src.data.batches import EvaluationWindows
+from src.ends import TokenEnds
 from src.model.gpt import GPT
 from src.settings import compose
 from src.training.build import build
@@ -34,7 +35,9 @@ def result_of(steps: Generator[object, None, Evaluation]) -> Evaluation:
 
 
 def model_of(plan: Plan) -> GPT:
-    return build(plan.config, plan.geometry, plan.data, runtime_of(plan), time.perf_counter).model
+    model = build(plan.config, plan.geometry, plan.data, runtime_of(plan), time.perf_counter).model
+    assert isinstance(model, GPT)
+    return model
 
 
 def test_every_token_counts_once_and_the_batch_size_does_not_matter(tiny: Tiny, tmp_path: Path) -> None:
@@ -63,12 +66,12 @@ def test_the_loss_is_the_mean_of_each_token_given_its_window(tiny: Tiny, tmp_pat
 
 
 def test_perplexity_and_bits_are_those_of_the_loss() -> None:
-    row = Evaluation(loss=2.0, tokens=10, correct=4).row(Scale(bytes_per_token=1.25, has_answers=True))
+    row = Evaluation(loss=2.0, tokens=10, correct=4).row(Scale(TokenEnds(7), bytes_per_token=1.25, has_answers=True))
     assert row["val/perplexity"] == pytest.approx(math.e**2)
     assert row["val/bits_per_token"] == pytest.approx(2.0 / math.log(2))
     assert row["val/bits_per_byte"] == pytest.approx(2.0 / math.log(2) / 1.25)
     assert row["val/accuracy"] == 0.4
-    plain = Evaluation(loss=1e6, tokens=1, correct=0).row(Scale(bytes_per_token=None, has_answers=False))
+    plain = Evaluation(loss=1e6, tokens=1, correct=0).row(Scale(TokenEnds(7), bytes_per_token=None, has_answers=False))
     assert plain["val/perplexity"] == math.inf
     assert not {"val/bits_per_byte", "val/accuracy"} & plain.keys()
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from src.costs import BYTES, cache_bytes, cache_formula
 from src.geometry import Geometry
+from src.metrics import unit_of
 from src.record import RECORD, SAMPLE, Record
 from src.training.sinks.quantities import shown
 
@@ -31,6 +32,8 @@ _LABELS = {
     "memory/peak_bytes": "peak memory",
 }
 _ONLY_WHERE_THERE = {"val/accuracy"}
+_OF_TOKENS = {"val/perplexity", "val/bits_per_token", "decode/prefill_tokens_per_second", "decode/ms_per_token"}
+_OF_TOKENS |= {"cache/bytes"}
 _MARKUP = {"finished": "green", "skipped": "yellow", "preempted": "yellow", "interrupted": "yellow"}
 
 
@@ -54,7 +57,10 @@ def never_refuse_a_character(console: Console) -> None:
 
 
 def summary_table(record: Record, folder: Path) -> Table:
-    """The numbers of a run by name, value and what belongs beside it; a missing one is a dash."""
+    """The numbers of a run by name, value and what belongs beside it; a missing one is a dash.
+
+    What a model of vectors does not have, such as a cache, has no row.
+    """
     status = Text(record.status, style=_MARKUP.get(record.status, "red"))
     table = Table(
         title=Text.assemble(folder.name, "  ", status), title_justify="left", show_header=False, box=box.SIMPLE
@@ -62,9 +68,10 @@ def summary_table(record: Record, folder: Path) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
     table.add_column(style="dim", overflow="fold")
+    left_out = _ONLY_WHERE_THERE | (_OF_TOKENS if _reads_vectors(record) else set())
     for name, label in _LABELS.items():
         value = record.summary.get(name)
-        if value is not None or name not in _ONLY_WHERE_THERE:
+        if value is not None or name not in left_out:
             table.add_row(label, shown(name, value), Text(_beside(name, record)))
     return table
 
@@ -73,7 +80,9 @@ def next_steps(record: Record, folder: Path) -> Iterator[str]:
     """The run's folder and the command to type next, or where to look after a failure."""
     where = path_to_type(folder)
     yield f"run      {where}"
-    if record.status == "finished":
+    if record.status == "finished" and _reads_vectors(record):
+        yield f"next     python -m src.train --multirun experiment={record.config['data']['name']} heads=1,4 seed=0,1"
+    elif record.status == "finished":
         prompt = shlex.quote(str(record.config.get("sample", {}).get("prompt") or "ROMEO:"))
         yield f"next     python -m src.sample {where} --prompt {prompt}"
     elif record.status in ("preempted", "interrupted"):
@@ -92,7 +101,7 @@ def path_to_type(path: Path) -> str:
 def _beside(name: str, record: Record) -> str:
     summary = record.summary
     if name == "val/loss":
-        return "nats a token, whole validation split"
+        return f"{unit_of(name, of_vectors=_reads_vectors(record)).replace('/', ' a ')}, whole validation split"
     if name == "val/loss_best" and summary.get("val/loss_best_step") is not None:
         return f"at step {shown('val/loss_best_step', summary['val/loss_best_step'])}"
     if name == "decode/ms_per_token":
@@ -100,6 +109,10 @@ def _beside(name: str, record: Record) -> str:
     if name == "cache/bytes":
         return _formula(record)
     return ""
+
+
+def _reads_vectors(record: Record) -> bool:
+    return "features" in record.data.get("ends", {})
 
 
 def _formula(record: Record) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from src.config import Config
 from src.costs import Costs
+from src.ends import TokenEnds
 from src.geometry import Geometry
 from src.record import Record
 from src.settings import compose
@@ -41,7 +42,7 @@ def make_run(config: Config, tmp_path: Path) -> MakeRun:
             data={"name": "shakespeare", "sha256": "ab"},
             environment={"device": "cpu", "dtype": "float32"},
             geometry=geometry.as_dict(),
-            costs=Costs.of(geometry, vocabulary_size=80, dtype="float32").as_dict(),
+            costs=Costs.of(geometry, TokenEnds(80), dtype="float32").as_dict(),
             started_at="2026-01-01T00:00:00.000+00:00",
         )
         record = replace(record, **changes)
