@@ -19,9 +19,9 @@ def next_token_loss(
 
 
 def squared_distance(
-    answers: Float[Tensor, "B T F"], targets: Float[Tensor, "B T F"], reduction: str = "mean"
+    answers: Float[Tensor, "B A F"], targets: Float[Tensor, "..."], reduction: str = "mean"
 ) -> Float[Tensor, "..."]:
-    """Squared Euclidean distance an answer (or their sum, or all).
+    """Squared Euclidean distance an answer (or their sum, or all); targets are shaped as the answers.
 
     Raises ValueError for shapes that differ: torch would spread one answer over all targets.
     """
