@@ -54,6 +54,7 @@ def _setting(verdict: Verdict) -> str:
     words = [
         _named("regime", c.get("regime")),
         _named("model", c.get("model.name"), _scale(verdict)),
+        _named("init", c.get("model.init")),
         _named("data", c.get("data.name"), _named("hash", _short(c.get("data_hash")))),
         _named("context", c.get("context_length"), "tokens", bracket=False),
         _named("attention", c.get("attention")),

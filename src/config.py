@@ -181,6 +181,15 @@ def setting_names(section: type[BaseModel] = Config, prefix: str = "") -> Iterat
         )
 
 
+def settings_of_kind(section: str, kind: str) -> list[str] | None:
+    """The settings of one kind of a section that comes in several, such as data=copy; null where it is not one."""
+    for model in _sections(Config.model_fields[section].annotation):
+        names = model.model_fields.get("name")
+        if names is not None and kind in get_args(names.annotation):
+            return list(model.model_fields)
+    return None
+
+
 def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
     for kind in (annotation, *get_args(annotation)):
         if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from src import ROOT
-from src.config import Config, setting_names, unknown_setting
+from src.config import Config, setting_names, settings_of_kind, unknown_setting
 from src.errors import ConfigError, did_you_mean
 
 CONF_DIR = ROOT / "conf"
@@ -43,12 +43,27 @@ def check_overrides(arguments: Sequence[str]) -> None:
         if key.startswith(("hydra.", "hydra/")) or key == "hydra" or key in known or group in known_groups:
             continue
         raise unknown_setting(key, known_groups)
+    _check_kinds(arguments)
     for key, value in _override_values(arguments):
         options = known_groups.get(key)
         if options is not None and _BARE_WORDS.match(value) and value not in {"null", *options}:
             raise ConfigError(
                 f"{key}={value}: no such option{did_you_mean(value, options)}; choose one of {', '.join(options)}"
             )
+
+
+def _check_kinds(arguments: Sequence[str]) -> None:
+    """Refuses data=copy data.stride=3: Hydra would speak of a key that is not in a struct."""
+    values = list(_override_values(arguments))
+    for kind in [value for key, value in values if key == "data"]:
+        settings = settings_of_kind("data", kind)
+        for key, _ in values:
+            section, _, name = key.partition(".")
+            if settings is not None and section == "data" and name and name not in settings:
+                raise ConfigError(
+                    f"{key} is no setting of data={kind}; leave it out, or choose another data "
+                    f"(data={kind} has {', '.join(sorted(set(settings) - {'name'}))})"
+                )
 
 
 def config_of(composed: DictConfig) -> Config:

@@ -56,6 +56,8 @@ def job(composed: DictConfig) -> str | None:
         return _one_of_many(config_of(composed), launch_dir)
     try:
         config = config_of(composed)
+        if config.sweep.dry_run:
+            raise ConfigError("sweep.dry_run=true plans a sweep, and this is one run; add -m, or leave it out")
         Geometry.of(config)  # refused before torch is imported
         _single(config, launch_dir)
     except UserError as error:

@@ -176,6 +176,7 @@ def test_ray_runs_jobs_and_the_record_says_where(here: Path) -> None:
         (["-m", "heads=3,5", "model.d_model=16"], "heads=3 does not divide d_model=16"),
         (["-m", "heads=1,2", "heads=4"], "heads is given twice"),
         (["-m", "sweeps=smok"], "did you mean 'smoke'?"),
+        (["heads=2", "sweep.dry_run=true"], "this is one run; add -m, or leave it out"),
         (["-m", "hydra/launcher=submitit_slurm"], "pip install hydra-submitit-launcher; hydra/launcher=slurm"),
     ],
 )

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from analysis.claim import claim
 from analysis.findings import AnalysisError
 from analysis.load import load
 from analysis.report.answers import Answers, answers_of
@@ -42,7 +41,7 @@ def main(
 def _said(answers: Answers) -> str:
     if answers.refusal is not None:
         return f"nothing can be judged: {answers.refusal}"
-    return claim(answers.verdicts[0])
+    return "\n\n".join(answers.opening)
 
 
 def _seeds(text: str) -> list[int]:

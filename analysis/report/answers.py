@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.asked import has_learning_rates, question_for
+from analysis.claim import claim
 from analysis.findings import AnalysisError, Finding, caution, some
 from analysis.judge import judge
 from analysis.load import Export
 from analysis.runs import FINISHED
 from analysis.tuning import LEARNING_RATE, Tuned, tuned
 from analysis.verdict import Question, Verdict
+
+SAID_AT_ONCE = 4
+"""Experiments whose claims open a report together; of more, each claim stands over its own table."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,21 @@ class Answers:
     @property
     def title(self) -> str:
         return f"Is more {self.question.factor} always better?"
+
+    @property
+    def opening(self) -> list[str]:
+        """What the export says, first of all: the claim of each experiment, or of the first where there are many."""
+        if len(self.verdicts) == 1:
+            return [claim(self.verdicts[0])]
+        said = self.verdicts if len(self.verdicts) <= SAID_AT_ONCE else self.verdicts[:1]
+        return [f"With {self.apart(verdict)}: {claim(verdict)}" for verdict in said]
+
+    def apart(self, verdict: Verdict) -> str:
+        """What sets one experiment apart from the others."""
+        conditions = [other.condition for other in self.verdicts]
+        names = [n for n in verdict.condition if len({str(other.get(n)) for other in conditions}) > 1]
+        shown = [f"{name}={verdict.condition[name]}" for name in names[:3]]
+        return ", ".join(shown) or verdict.condition.get("model.name", "runs")
 
 
 def answers_of(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import Any
 
 import pandas as pd
 
@@ -24,8 +23,9 @@ def page_of(answers: Answers) -> Page:
     sections = [_opening(answers)]
     many = len(answers.verdicts) > 1
     for position, verdict in enumerate(answers.verdicts):
-        name = f" ({position + 1} of {len(answers.verdicts)}: {_apart(verdict, answers)})" if many else ""
-        sections += _experiment(verdict, answers.export, name, is_first=position == 0)
+        name = f" ({position + 1} of {len(answers.verdicts)}: {answers.apart(verdict)})" if many else ""
+        said = position < len(answers.opening)
+        sections += _experiment(verdict, answers.export, name, was_said=said)
     if answers.tuned_verdicts:
         sections += _tuned(answers)
     across = figures_of_export(answers.export, answers.question.factor, answers.question.metric)
@@ -39,7 +39,7 @@ def _opening(answers: Answers) -> Section:
     if answers.refusal is not None:
         blocks: list[Block] = [Paragraph(f"Nothing can be judged: {answers.refusal}.", "claim")]
     else:
-        blocks = [Paragraph(claim(answers.verdicts[0]), "claim")]
+        blocks = [Paragraph(said, "claim") for said in answers.opening]
     cautions = [finding for finding in answers.findings if finding.level == "caution"]
     if answers.verdicts:
         cautions += answers.verdicts[0].cautions
@@ -48,8 +48,8 @@ def _opening(answers: Answers) -> Section:
     return Section("", blocks)
 
 
-def _experiment(verdict: Verdict, export: Export, name: str, is_first: bool) -> Iterator[Section]:
-    said: list[Block] = [] if is_first else [Paragraph(claim(verdict))]
+def _experiment(verdict: Verdict, export: Export, name: str, was_said: bool) -> Iterator[Section]:
+    said: list[Block] = [] if was_said else [Paragraph(claim(verdict))]
     tables = [*said, *_tables(verdict)]
     yield Section(f"Table{name}", tables)
     gallery = figures_of_verdict(verdict, export)
@@ -186,14 +186,6 @@ def _environment(runs: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
         values = [str(value) for value in runs[name].dropna().unique()] if name in runs else []
         if values:
             yield name, sorted(values)
-
-
-def _apart(verdict: Verdict, answers: Answers) -> str:
-    """What sets one experiment apart from the others."""
-    conditions: list[dict[str, Any]] = [other.condition for other in answers.verdicts]
-    names = [n for n in verdict.condition if len({str(other.get(n)) for other in conditions}) > 1]
-    shown = [f"{name}={verdict.condition[name]}" for name in names[:3]]
-    return ", ".join(shown) or verdict.condition.get("model.name", "runs")
 
 
 def _sentence(finding: Finding) -> str:

@@ -79,7 +79,6 @@ def contrasts_table(verdict: Verdict) -> Table | None:
         "p / Holm / max-T",
         "smallest p",
         "better on",
-        "why",
     ]
     note = (
         "Differences are more minus fewer, on shared seeds. p: two-sided sign flips; the smallest that so many pairs "

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from src.config import TrainingConfig
-from src.config_data import DataConfig, Order
+from src.config_data import Order
 from src.data.batches import EvaluationWindows, TrainingBatches
 from src.data.tokens import Tokens
 from src.data.vocabulary import Vocabulary
@@ -111,21 +110,3 @@ class Corpus:
 def training_share(n: int, validation_fraction: float) -> int:
     """How many of n tokens, from the first on, are for training."""
     return int(n * (1 - validation_fraction))
-
-
-def load_corpus(data: DataConfig, launch_dir: Path | None = None) -> Corpus:
-    """The corpus that `data` names; `src.data.load.load_data` gives tasks too.
-
-    Raises ConfigError for a task, which is no corpus.
-    """
-    from src.data.load import load_data
-
-    corpus = load_data(data, launch_dir)
-    if not isinstance(corpus, Corpus):
-        raise DataError(f"data={data.name} is a task and not a corpus; this command works on corpora")
-    return corpus
-
-
-def check_lengths(corpus: Corpus, context_length: int) -> None:
-    """Raises DataError, with the sizes needed, unless each split holds a context and the token after it."""
-    corpus.check_length(context_length)

@@ -47,6 +47,7 @@ def test_settings_are_listed_once_though_several_kinds_have_them() -> None:
             ["data=copy", "+data.stride=3"],
             "data.stride is no setting of data=copy; leave it out, or choose another data",
         ),
+        (["data=copy", "data.stride=3"], "another data (data=copy has symbols, test_examples, train_examples)"),
         (["+data.symbols=3"], "data.symbols is no setting of data=shakespeare"),
         (["data=copy", "+data.symbls=3"], "unknown setting 'data.symbls'; did you mean 'data.symbols'"),
         (["data=copy", "data.symbols=1"], "data.symbols=1: it should be greater than or equal to 2"),

@@ -63,6 +63,33 @@ def test_the_page_opens_with_the_claim(report: Path) -> None:
     assert titles == ["Table", "Figures", "Coverage", "Methods", "Limits", "Reproduce"]
 
 
+@pytest.mark.parametrize(("experiments", "said"), [(2, 2), (5, 1)])
+def test_the_page_opens_with_the_claims_of_all_experiments_where_they_are_few(
+    make_runs: MakeRuns, noisy: Noisy, tmp_path: Path, experiments: int, said: int
+) -> None:
+    parts = []
+    for number in range(experiments):
+        own = make_runs(noisy({1: 1.9, 4: 1.9 - 0.02 * number}))
+        parts.append(own.assign(**{"config.model.dropout": number / 10, "run_id": own["run_id"] + f"-{number}"}))
+    answers = answers_of(load(write_export(tmp_path / "some", pd.concat(parts, ignore_index=True))))
+    assert len(answers.verdicts) == experiments
+    assert len(answers.opening) == said
+    for number, text in enumerate(answers.opening):
+        assert text.startswith(f"With model.dropout={number / 10:g}: ")
+    page = write_report(answers, tmp_path / "some").read_text(encoding="utf-8")
+    opening = page[page.index("<main>") : page.index("<h2>")]
+    assert opening.count('class="claim"') == said
+    assert page.count("Setting: ") == experiments, "each claim is said once"
+
+
+def test_a_loss_of_vectors_is_no_nats(make_runs: MakeRuns, noisy: Noisy, tmp_path: Path) -> None:
+    runs = make_runs(noisy({1: 0.1, 4: 0.7})).assign(**{"data.vocabulary_size": np.nan})
+    answers = answers_of(load(write_export(tmp_path / "some", runs)))
+    assert answers.verdicts[0].unit == "squared distance"
+    assert "val/loss in squared distance" in answers.opening[0]
+    assert "nats" not in write_report(answers, tmp_path / "some").with_suffix(".md").read_text(encoding="utf-8")
+
+
 def test_the_page_stands_alone(report: Path) -> None:
     page = (report / "report.html").read_text(encoding="utf-8")
     elements = Elements(page).found
