@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from src.errors import RunError
@@ -97,6 +98,17 @@ def _values(record: Record) -> Iterator[tuple[str, Any]]:
     sections = ("config", "geometry", "costs", "data", "code", "environment")
     for section in sections:
         yield from _flat(getattr(record, section), f"{section}.")
+    yield "data.source", _without_its_folder(record.data.get("source"))
+
+
+def _without_its_folder(source: Any) -> Any:
+    """A file or folder of data by its own name: where it lay is nobody else's business, its hash tells what it was.
+
+    >>> _without_its_folder("/home/ada/texts/poems.txt"), _without_its_folder("plays/, 37 files")
+    ('poems.txt', 'plays/, 37 files')
+    """
+    is_path = isinstance(source, str) and (Path(source).is_absolute() or PureWindowsPath(source).is_absolute())
+    return PureWindowsPath(source).name if is_path else source
 
 
 def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
