@@ -35,7 +35,8 @@ class Export:
 
     @property
     def name(self) -> str:
-        return self.folder.resolve().name
+        folder = self.folder.resolve()
+        return folder.parent.name if folder.name == "export" else folder.name  # analysis/results/<study>/export
 
     @property
     def hash(self) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from IPython.display import Image, Markdown, display
 
-from analysis.claim import claim
 from analysis.load import Export, load
 from analysis.plots.figures import Drawn
 from analysis.plots.style import looks
@@ -50,8 +49,9 @@ def opened(folder: Path) -> Export:
 
 
 def show_claim(answers: Answers) -> None:
-    """The claim, or the sentence why there is none."""
-    display(Markdown(answers.refusal if answers.refusal is not None else claim(answers.verdicts[0])))
+    """The claims, or the sentence why there is none."""
+    for said in [answers.refusal] if answers.refusal is not None else answers.opening:
+        display(Markdown(said))
 
 
 def show_table(table: Table | None) -> None:
