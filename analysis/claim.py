@@ -130,7 +130,7 @@ def _shape(verdict: Verdict) -> str:
     if best is None:
         return ""
     span = f"{best.low}" if best.low == best.high else f"{best.low} to {best.high}"
-    text = f"The best mean is at {best.arm} {verdict.factor} (95% of resampled seeds: {span}; {best.seeds} seeds)"
+    text = f"The best mean is at {verdict.factor}={best.arm} (95% of resampled seeds: {span}; {best.seeds} seeds)"
     if turn is not None and best.seeds >= MINIMUM_PAIRS:
         text += (
             f"; a turn from better to worse at {turn.turn}: p = {turn.p:.3g} (two lines), {turn.rise:+.4g} "
