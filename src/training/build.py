@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from src.config import Config
+from src.config import Config, TrainingConfig
 from src.data.load import Batches, Data, EvaluationBatches
 from src.ends import Ends, TokenEnds
 from src.errors import RunError
@@ -21,8 +22,9 @@ from src.model.losses import answer_loss
 from src.model.vectors import VectorModel
 from src.training.device import Runtime
 from src.training.evaluation import Scale
-from src.training.loop import State
+from src.training.loop import Job, State
 from src.training.optimiser import Trainer
+from src.training.stop import StopFlag
 from src.training.stopwatch import Stopwatch
 
 logger = logging.getLogger("headcount")
@@ -41,6 +43,26 @@ class Parts:
     total_steps: int
     scale: Scale
     found: dict[str, Any]
+
+    def job(
+        self, training: TrainingConfig, runtime: Runtime, segment: int, stop: StopFlag, save: Callable[[], Path]
+    ) -> Job:
+        """These parts as the loop wants them; it moves them on in place."""
+        return Job(
+            training=training,
+            total_steps=self.total_steps,
+            segment=segment,
+            model=self.model,
+            trainer=self.trainer,
+            batches=self.batches,
+            windows=self.windows,
+            scale=self.scale,
+            runtime=runtime,
+            stopwatch=self.stopwatch,
+            stop=stop,
+            state=self.state,
+            save=save,
+        )
 
 
 def build(config: Config, geometry: Geometry, data: Data, runtime: Runtime, clock: Callable[[], float]) -> Parts:

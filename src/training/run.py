@@ -24,7 +24,7 @@ from src.training.device import Runtime, choose_runtime, thread_count
 from src.training.environment import code_identity, environment
 from src.training.events import Ended, Event, Sampled, Sink
 from src.training.folder import RunFolder, claim
-from src.training.loop import Job, training_events
+from src.training.loop import training_events
 from src.training.measurement import (
     measure_decoding,
     peak_memory_bytes,
@@ -118,21 +118,7 @@ def _events(
     def save() -> Path:
         return save_checkpoint(folder.path, checkpoint_content(plan.config, plan.geometry, plan.data, parts))
 
-    job = Job(
-        training=config.training,
-        total_steps=parts.total_steps,
-        segment=segment,
-        model=parts.model,
-        trainer=parts.trainer,
-        batches=parts.batches,
-        windows=parts.windows,
-        scale=parts.scale,
-        runtime=runtime,
-        stopwatch=parts.stopwatch,
-        stop=stop,
-        state=parts.state,
-        save=save,
-    )
+    job = parts.job(config.training, runtime, segment, stop, save)
     try:
         yield from training_events(job)
     except Stopped:

@@ -19,7 +19,7 @@ from src.model.losses import next_token_loss
 from src.settings import compose
 from src.training.build import Parts, build
 from src.training.device import Runtime, choose_runtime
-from src.training.loop import Job, training_events
+from src.training.loop import training_events
 from src.training.optimiser import make_optimiser
 from src.training.plan import Plan, plan_run
 from src.training.stop import StopFlag
@@ -54,23 +54,7 @@ def parts(plan: Plan, runtime: Runtime) -> Parts:
 
 
 def loop_of(plan: Plan, runtime: Runtime, parts: Parts) -> Iterator[object]:
-    return training_events(
-        Job(
-            training=plan.config.training,
-            total_steps=parts.total_steps,
-            segment=1,
-            model=parts.model,
-            trainer=parts.trainer,
-            batches=parts.batches,
-            windows=parts.windows,
-            scale=parts.scale,
-            runtime=runtime,
-            stopwatch=parts.stopwatch,
-            stop=StopFlag(),
-            state=parts.state,
-            save=lambda: Path(),
-        )
-    )
+    return training_events(parts.job(plan.config.training, runtime, segment=1, stop=StopFlag(), save=lambda: Path()))
 
 
 def one_step(loop: Iterator[object], parts: Parts) -> None:
