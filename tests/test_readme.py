@@ -55,7 +55,9 @@ def test_a_training_command_trains_what_it_says(command: str, tmp_path: Path) ->
     overrides = overrides_of(command)
     if "experiment=numpy_tutorial" in overrides and not (ROOT / "data" / "tinyshakespeare.txt").exists():
         overrides.append("data=shakespeare")
-    done = run(["-m", "src.train", *overrides, *TINY, "context_length=16"], tmp_path)
+    reads_vectors = "experiment=farthest_point" in overrides
+    tiny = [word for word in TINY if not (reads_vectors and word.startswith("model.d_model"))]  # as wide as its data
+    done = run(["-m", "src.train", *overrides, *tiny, "context_length=16"], tmp_path)
     assert done.returncode == 0, done.stderr
     folders = list((tmp_path / "runs" / "single").glob("*/"))
     records = [Record.read(folder) for folder in folders if (folder / "record.json").exists()]
@@ -65,6 +67,8 @@ def test_a_training_command_trains_what_it_says(command: str, tmp_path: Path) ->
     if expected == 1:
         heads = next(int(word.partition("=")[2]) for word in overrides if word.startswith("heads="))
         assert records[0].geometry["heads"] == heads
+        if reads_vectors:
+            return
         sampled = run(["-m", "src.sample", str(folders[0]), "--prompt", "ROMEO:", "--tokens", "40"], tmp_path)
         assert sampled.returncode == 0, sampled.stderr
         assert sampled.stdout.startswith("ROMEO:")
