@@ -106,9 +106,7 @@ def _contrasts(verdict: Verdict, export: Export) -> Drawn | None:
     table = table.drop_duplicates(["fewer", "more"])
     figure = new_figure(7.2, 1.3 + 0.34 * len(table))
     ax = figure.add_subplot()
-    contrast_forest.draw(
-        table, ax, margin=verdict.margin, factor=verdict.factor, metric=verdict.metric, unit=verdict.unit
-    )
+    contrast_forest.draw(table, ax, margin=verdict.margin, **_of(verdict))
     caption = (
         f"Differences on shared seeds, each arm with {verdict.reference} and with the one before it: mean, 95% "
         f"interval (thin) and 90% interval (thick), paired t. {_margin(verdict)}Source: {export.sentence}."
@@ -158,9 +156,7 @@ def _frontier(verdict: Verdict, export: Export, cost: str) -> Drawn | None:
     if len(price) < 2 or np.ptp(price) <= 1e-9 * np.abs(price).max():
         return None
     figure, ax = _axes()
-    cost_frontier.draw(
-        front.points, ax, cost=cost, metric=verdict.metric, unit=verdict.unit, factor=verdict.factor, knee=front.knee
-    )
+    cost_frontier.draw(front.points, ax, cost=cost, knee=front.knee, **_of(verdict))
     shares = some([f"{arm}: {share:.0%}" for arm, share in front.points["share"].items()], shown=16)
     caption = (
         f"Means with 95% t intervals; filled points are on the frontier: no other is at least as good and as cheap. "
