@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from src.config import Config
+from src.config import Config, LoggerConfig
 from src.costs import Costs
 from src.ends import TokenEnds
 from src.geometry import Geometry
 from src.record import Record
 from src.settings import compose
+from src.training.sinks import wandb_sink
 
 MakeRun = Callable[..., tuple[Record, Path]]
 
@@ -192,3 +193,16 @@ def stand_in() -> Iterator[StandIn]:
         yield server
         server.speaking.set()
         server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def one_child(stand_in: StandIn) -> Iterator[None]:
+    """One child of its own serves the tests of a file, as it does the runs of a sweep."""
+    wandb_sink.dismiss_idle()  # it would not know the stand-in's address
+    yield
+    wandb_sink.dismiss_idle()
+
+
+@pytest.fixture
+def logger(config: Config) -> Callable[..., LoggerConfig]:
+    return lambda **changes: config.logger.model_copy(update={"timeout_s": 30.0, **changes})
