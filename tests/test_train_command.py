@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from src.record import Record
-from src.sweeps.manifest import read_plans
+from src.sweep_file import read_plans
 from tests.sweeps.conftest import records
 from tests.training.conftest import TEXT, TINY
 

@@ -211,8 +211,9 @@ def test_a_newer_plan_is_refused(make_run: MakeRun, group: Path) -> None:
 
 
 def test_a_plan_that_a_sweep_wrote_is_read(group: Path, config: Callable) -> None:
-    from src.export.read import read_plans, standing
     from src.sweeps.manifest import write_plan
+
+    from src.export.read import read_plans, standing
     from src.sweeps.plan import Invalid, Job, SweepPlan
 
     job = SimpleNamespace(run_id="h8", overrides=("heads=8",), values={"heads": 8, "seed": 0}, config=config("heads=8"))

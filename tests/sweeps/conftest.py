@@ -12,10 +12,11 @@ from rich.console import Console
 
 from src.compose import composed
 from src.record import RECORD, Record
-from src.sweeps import local
 from src.sweeps.grid import points, read_request
+from src.sweeps.launchers import Local
 from src.sweeps.plan import SweepPlan, keep_data, plan_sweep
-from src.sweeps.run import Asked, RunJobs, conduct
+from src.sweeps.progress import RunJobs
+from src.sweeps.run import SweepCommand, run_sweep
 from tests.training.conftest import TEXT, TINY
 
 LOAD = keep_data()
@@ -31,7 +32,7 @@ class Swept:
 
     @property
     def states(self) -> dict[str, str]:
-        return {job.label: job.standing().state for job in self.plan.jobs}
+        return {job.label: job.status().state for job in self.plan.jobs}
 
 
 PlanIt = Callable[..., SweepPlan]
@@ -57,10 +58,10 @@ def plan_it(tmp_path: Path) -> PlanIt:
 def sweep_it(plan_it: PlanIt) -> SweepIt:
     """Runs a sweep of tiny runs in this process."""
 
-    def sweep(*words: str, run_jobs: RunJobs = local.run_jobs) -> Swept:
+    def sweep(*words: str, run_jobs: RunJobs = Local().run_jobs) -> Swept:
         plan = plan_it(*words)
         console = Console(file=io.StringIO(), width=200)
-        code = conduct(plan, run_jobs, Asked(list(words)), console, load=LOAD)
+        code = run_sweep(plan, run_jobs, SweepCommand(list(words)), console, load=LOAD)
         assert isinstance(console.file, io.StringIO)
         return Swept(code, plan, console.file.getvalue())
 
