@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from src.sweep_file import read_plans
 from src.sweeps import progress as progress_module
 from src.sweeps.job import Outcome
 from src.sweeps.launchers import Local
+from src.sweeps.plan import SweepPlan
 from src.sweeps.progress import Progress
 from src.sweeps.run import exit_code
 from src.training import loop
@@ -104,15 +106,16 @@ def test_the_same_command_again_runs_exactly_what_is_missing(
     assert records(second.plan.group) == after
 
 
-def test_more_seeds_and_arms_top_a_sweep_up_and_a_changed_setting_makes_new_runs(sweep_it: SweepIt) -> None:
-    first = sweep_it("heads=1,2")
-    more = sweep_it("heads=1,2,4", "seed=0,1")
-    assert len([line for line in more.text.splitlines() if line.startswith("[") and "finished" in line]) == 4
-    (plan,) = read_plans(first.plan.group)
-    assert len(plan["jobs"]) == 6
+def test_more_seeds_and_arms_top_a_sweep_up_and_a_changed_setting_makes_new_runs(
+    finished: SweepPlan, sweep_it: SweepIt
+) -> None:
+    more = sweep_it("heads=1,2,4", "seed=0,1,2")
+    assert len([line for line in more.text.splitlines() if line.startswith("[") and "finished" in line]) == 3
+    (plan,) = read_plans(finished.group)
+    assert len(plan["jobs"]) == 9
     sweep_it("heads=1", "training.max_steps=13")
-    assert len(records(first.plan.group)) == 7
-    assert [len(plan["jobs"]) for plan in read_plans(first.plan.group)] == [6, 1]
+    assert len([record for record in records(finished.group).values() if record.status == "finished"]) == 10
+    assert [len(plan["jobs"]) for plan in read_plans(finished.group)] == [9, 1]
 
 
 def test_failed_jobs_are_retried_up_to_a_limit_and_beyond_it_when_asked(
@@ -145,17 +148,14 @@ def test_points_that_cannot_be_stop_a_sweep_before_anything_is_made(sweep_it: Sw
     assert not (tmp_path / "runs").exists()
 
 
-def test_points_that_cannot_be_are_recorded_as_skipped_when_asked(sweep_it: SweepIt) -> None:
-    swept = sweep_it("heads=3,4", "sweep.invalid=skip")
-    assert swept.code == 0
-    found = records(swept.plan.group)
-    assert sorted(record.status for record in found.values()) == ["finished", "skipped"]
-    (skipped,) = [record for record in found.values() if record.status == "skipped"]
-    assert skipped.config["heads"] == 3
-    assert skipped.error is not None
-    assert "does not divide" in skipped.error["message"]
-    (plan,) = read_plans(swept.plan.group)
-    assert [point["run_id"] for point in plan["skipped"]] == [skipped.run_id]
+def test_points_that_cannot_be_are_recorded_as_skipped_when_asked(finished: SweepPlan) -> None:
+    found = records(finished.group)
+    assert Counter(record.status for record in found.values()) == {"finished": 6, "skipped": 2}
+    skipped = [record for record in found.values() if record.status == "skipped"]
+    assert {record.config["heads"] for record in skipped} == {3}
+    assert all("does not divide" in record.error["message"] for record in skipped if record.error)
+    (plan,) = read_plans(finished.group)
+    assert {point["run_id"] for point in plan["skipped"]} == {record.run_id for record in skipped}
 
 
 def test_a_dry_run_shows_the_plan_and_makes_nothing(sweep_it: SweepIt, tmp_path: Path) -> None:
@@ -167,11 +167,11 @@ def test_a_dry_run_shows_the_plan_and_makes_nothing(sweep_it: SweepIt, tmp_path:
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_plan_tells_time_and_disk_by_runs_that_are_finished(sweep_it: SweepIt) -> None:
-    assert "no finished run is like these" in sweep_it("heads=1,2").text
-    text = sweep_it("heads=1,2", "seed=1", "sweep.dry_run=true").text
+def test_the_plan_tells_time_and_disk_by_runs_that_are_finished(finished: SweepPlan, sweep_it: SweepIt) -> None:
+    assert "no finished run is like these" in sweep_it("model.layers=1", "sweep.dry_run=true").text
+    text = sweep_it("heads=1,2", "seed=2", "sweep.dry_run=true").text
     assert "for 2 jobs" in text
-    assert "on disk (by 2 finished runs)" in text
+    assert "on disk (by 4 finished runs)" in text
 
 
 def test_a_signal_in_one_job_ends_the_sweep_tidily_and_the_rerun_completes_it(
