@@ -12,9 +12,9 @@ import pandas as pd
 from pyarrow import ArrowException, parquet
 
 from analysis.findings import AnalysisError, Finding, caution, some
-from src.export.manifest import MANIFEST, SCHEMA_VERSION
-from src.export.planned import DAMAGED, NOT_RUN, SKIPPED
+from src.export.read import DAMAGED, NOT_RUN, SKIPPED
 from src.export.tables import sha256, to_pandas
+from src.export.write import MANIFEST, SCHEMA_VERSION
 from src.record import METRICS, RECORD, decode
 
 _SETTINGS_OF_THEIR_OWN = ("heads", "kv_heads", "head_dim", "context_length", "regime", "attention", "seed")

@@ -1,8 +1,4 @@
-"""The one typed configuration of a run. Values live in conf/, names and rules live here.
-
-No field has a default: conf/ holds every value, so none is written twice. Rules that relate
-several fields (which heads divide which width) belong to `src.geometry`.
-"""
+"""What every part of the configuration is, and the kinds of numbers that its fields hold."""
 
 from __future__ import annotations
 
@@ -11,12 +7,99 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from src.config_data import DataConfig
 from src.errors import ConfigError, did_you_mean
-from src.section import Count, Fraction, Positive, Rate, Section
 
+Positive = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Rate = Annotated[float, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """Frozen, typed as written (no text taken for a number), and closed to unknown names."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+
+
+# The data part of the configuration: a section of its own for each kind, told apart by `name`.
+Order = Literal["shuffled", "random", "sequential"]
+Symbols = Annotated[int, Field(ge=2)]
+
+
+class CorpusConfig(Section):
+    """One long sequence of tokens, read in windows."""
+
+    path: str | None
+    order: Order
+    stride: Positive | None
+
+
+class TextConfig(CorpusConfig):
+    """A file of text or bytes whose tokens are its characters or its bytes."""
+
+    name: Literal["shakespeare", "tinyshakespeare", "text_file", "bytes_file"]
+    validation_fraction: Annotated[float, Field(gt=0, lt=1)] | None
+
+
+class ShardsConfig(CorpusConfig):
+    """Token files: a folder that `python -m src.data.prepare` wrote, or files as nanoGPT and llm.c write them."""
+
+    name: Literal["token_shards"]
+    train: str
+    validation: str
+    dtype: Literal["uint16", "uint32"] | None
+    vocabulary_size: Positive | None
+    verify: Literal["full", "sampled"]
+
+
+class TaskConfig(Section):
+    """A synthetic task: a training stream for each seed, and one test set for all."""
+
+    train_examples: Positive | None
+    test_examples: Positive
+
+
+class CopyConfig(TaskConfig):
+    name: Literal["copy"]
+    symbols: Symbols
+
+
+class InductionConfig(TaskConfig):
+    name: Literal["induction"]
+    symbols: Symbols
+
+
+class RecallConfig(TaskConfig):
+    name: Literal["recall"]
+    vocabulary_size: Annotated[int, Field(ge=4)]
+    pairs: Positive
+    power: Rate
+
+
+class MarkovConfig(TaskConfig):
+    name: Literal["markov"]
+    symbols: Symbols
+    depth: Positive
+
+
+class MaxRetrievalConfig(TaskConfig):
+    name: Literal["max_retrieval"]
+    directions: Positive
+    features: Positive
+
+
+class FarthestPointConfig(TaskConfig):
+    name: Literal["farthest_point"]
+    features: Annotated[int, Field(ge=2)]
+
+
+AnyTaskConfig = CopyConfig | InductionConfig | RecallConfig | MarkovConfig | MaxRetrievalConfig | FarthestPointConfig
+DataConfig = Annotated[TextConfig | ShardsConfig | AnyTaskConfig, Field(discriminator="name")]
+
+
+# The one typed configuration of a run. Values live in conf/, names and rules live here.
 Attention = Literal["grouped", "latent"]
 Regime = Literal["fixed_width", "fixed_head_dim", "equal_params", "equal_cache", "equal_cost"]
 Kernel = Literal["auto", "fused", "flash", "math", "folded", "repeat"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from src.compose import compose, fail
 from src.errors import ConfigError, DataError, UserError
-from src.settings import compose, fail
 
 if TYPE_CHECKING:
     from src.data.vocabulary import Vocabulary
@@ -67,7 +67,7 @@ def random_weights(text: str, chosen: list[str]) -> tuple[str, GPT, Vocabulary]:
     from src.data.vocabulary import CharacterVocabulary
     from src.geometry import Geometry
     from src.model.gpt import GPT
-    from src.model.initialise import initialise
+    from src.model.init import initialise
 
     config = compose([*chosen, f"context_length={len(text)}", "model.init=fan_in"])
     vocabulary = CharacterVocabulary.of(text)
@@ -78,7 +78,7 @@ def random_weights(text: str, chosen: list[str]) -> tuple[str, GPT, Vocabulary]:
 
 def trained_weights(run: Path) -> tuple[str, GPT, Vocabulary]:
     """The same of a run's checkpoint. Raises RunError where there is none."""
-    from src.training.loading import load_run
+    from src.training.build import load_run
 
     loaded = load_run(run)
     return run.name, loaded.model.eval(), loaded.vocabulary

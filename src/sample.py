@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from src.compose import fail
 from src.config import Config, SampleConfig
 from src.ends import TokenEnds
 from src.errors import ConfigError, UserError
-from src.settings import fail
 
 
 def sample(
@@ -39,8 +39,8 @@ def continuation(
     device: str,
 ) -> str:
     """The prompt and what the model of this folder writes after it; what is not given is the run's own."""
-    from src.training.device import choose_runtime
-    from src.training.loading import load_run
+    from src.training.build import load_run
+    from src.training.runtime import choose_runtime
     from src.training.sampling import continue_text
 
     loaded = load_run(folder)

@@ -12,11 +12,10 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from src.compose import fail
 from src.errors import RunError, UserError
-from src.settings import fail
 from src.sweeps.manifest import read_plans
-from src.sweeps.status import status_table
-from src.sweeps.watch import Group
+from src.sweeps.status import Group, status_table
 
 REFRESH_S = 2.0
 

@@ -12,14 +12,14 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from src.compose import CONF_DIR, check_overrides, config_of, fail, register_root
 from src.config import Config
 from src.errors import ConfigError, UserError
 from src.geometry import Geometry
-from src.settings import CONF_DIR, check_overrides, config_of, fail, register_root
 from src.training.stop import StopFlag
 
 if TYPE_CHECKING:
-    from src.sweeps.island import Outcome
+    from src.sweeps.job import Outcome
 
 EXIT_CODES = {"finished": 0, "interrupted": 130, "preempted": 143}
 
@@ -34,7 +34,7 @@ def main() -> None:
     Exit codes: 0 finished, 1 failed, 2 a setting is wrong, 130 interrupted, 143 preempted; of several runs, the
     worst.
     """
-    from src.sweeps.axes import hide_pairs
+    from src.sweeps.grid import hide_pairs
     from src.sweeps.launchers import refuse_missing_launcher
 
     try:
@@ -74,9 +74,9 @@ def _single(config: Config, launch_dir: Path) -> None:
 
 
 def _one_of_many(config: Config, launch_dir: Path) -> str:
-    from src.sweeps.island import run_job
+    from src.sweeps.job import run_job
     from src.sweeps.plan import keep_data
-    from src.sweeps.screen import open_job_sinks
+    from src.sweeps.progress import open_job_sinks
 
     with StopFlag() as stop:
         outcome: Outcome = run_job(config, launch_dir, stop, keep_data(), open_job_sinks)

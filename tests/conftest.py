@@ -12,9 +12,9 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+from src.compose import compose
 from src.config import Config
 from src.geometry import Geometry
-from src.settings import compose
 
 # Must come before anything imports src.model.
 install_import_hook("src.model", "beartype.beartype")

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 from src.audit import table
 from src.audit.__main__ import app
-from src.audit.grid import grid
 from src.audit.rows import COMPARED, HELD, Refused, Row, audit
 from src.config import REGIMES
 from src.costs import Costs
 from src.ends import TokenEnds
 from src.errors import ConfigError
 from src.geometry import Geometry
+from src.sweeps.grid import grid
 
 
 def rows_of(*overrides: str) -> list[Row | Refused]:
@@ -94,7 +94,7 @@ def test_a_grid_is_every_combination_with_the_last_list_fastest() -> None:
 
 
 def test_a_point_of_a_grid_is_what_hydra_composes_for_it() -> None:
-    from src.settings import compose
+    from src.compose import compose
 
     point = next(iter(grid(["model.d_model=64,128", "data.path='a b',null", "regime=equal_cost,equal_params"])))
     assert point == compose(["model.d_model=64", "data.path='a b'", "regime=equal_cost"])

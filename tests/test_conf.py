@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from src.compose import CONF_DIR, compose, groups
 from src.geometry import Geometry
-from src.settings import CONF_DIR, compose, groups
 
 FILES = sorted(path.relative_to(CONF_DIR) for path in CONF_DIR.rglob("*.yaml") if path.parent != CONF_DIR)
 NEEDS = {"text_file": ["data.path=text.txt"]}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from src.compose import check_overrides, compose
 from src.config import Config, config_hash, setting_names
 from src.errors import ConfigError
-from src.settings import check_overrides, compose
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from src.compose import compose
 from src.record import read_rows
-from src.settings import compose
 from src.training.plan import plan_run
 from src.training.run import run
 from src.training.sinks.jsonl import JsonlSink

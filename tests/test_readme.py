@@ -121,7 +121,7 @@ def test_the_error_that_the_readme_shows_is_the_error_that_is_shown(tmp_path: Pa
 
 
 def test_the_options_that_the_readme_lists_are_those_that_exist() -> None:
-    from src.settings import groups
+    from src.compose import groups
 
     listed = re.search(r"\| `model=` \| (.*) \|", README)
     assert listed is not None

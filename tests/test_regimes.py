@@ -15,10 +15,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from src import costs
+from src.compose import compose
 from src.config import REGIMES, Config
 from src.errors import ConfigError
 from src.geometry import Geometry
-from src.settings import compose
 
 HEADS = range(1, 17)
 SIZES = ("nano", "mini", "gpt2")

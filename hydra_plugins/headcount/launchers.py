@@ -14,9 +14,9 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 if TYPE_CHECKING:
-    from src.sweeps.desk import Desk
+    from src.sweeps.launchers.processes import Share
     from src.sweeps.plan import Job
-    from src.sweeps.shares import Share
+    from src.sweeps.progress import Desk
 
 
 class JobLauncher(Launcher):
@@ -37,7 +37,7 @@ class JobLauncher(Launcher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """For Hydra's other sweepers, which propose jobs one batch at a time."""
-        from src.sweeps.points import compose_with
+        from src.sweeps.grid import compose_with
         from src.sweeps.proposed import launch_proposed
 
         return launch_proposed(
@@ -76,12 +76,12 @@ class ProcessesLauncher(JobLauncher):
         return len(self._shares())
 
     def run_jobs(self, jobs: "Sequence[Job]", desk: "Desk") -> None:
-        from src.sweeps.pool import run_jobs
+        from src.sweeps.launchers.processes import run_jobs
 
         run_jobs(jobs, desk, self._shares())
 
     def _shares(self) -> "list[Share]":
-        from src.sweeps.shares import core_count, shares, visible_gpus
+        from src.sweeps.launchers.processes import core_count, shares, visible_gpus
 
         may_use_gpus = str(self.config.device) in ("auto", "cuda")
         return shares(self._n_jobs, visible_gpus() if may_use_gpus else [], core_count())
@@ -118,7 +118,7 @@ class SlurmLauncher(JobLauncher):
         return self._parameters["array_parallelism"]
 
     def run_jobs(self, jobs: "Sequence[Job]", desk: "Desk") -> None:
-        from src.sweeps.slurm import Cluster
+        from src.sweeps.launchers.slurm import Cluster
 
         Cluster(self._parameters).run_jobs(jobs, desk)
 
@@ -142,15 +142,15 @@ class RayLauncher(JobLauncher):
         _require("ray", "ray")
 
     def run_jobs(self, jobs: "Sequence[Job]", desk: "Desk") -> None:
-        from src.sweeps.ray_tasks import RayCluster
+        from src.sweeps.launchers.ray_cluster import RayCluster
 
         RayCluster(**self._parameters).run_jobs(jobs, desk)
 
 
 def _require(package: str, extra: str) -> None:
     if find_spec(package) is None:
+        from src.compose import fail
         from src.errors import ConfigError
-        from src.settings import fail
 
         install = f"uv sync --extra {extra}   (or: pip install 'headcount[{extra}]')"
         fail(ConfigError(f"hydra/launcher={extra} needs the package {package}, which is not installed: {install}"))

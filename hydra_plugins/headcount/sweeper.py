@@ -50,10 +50,10 @@ class HeadcountSweeper(Sweeper):
         assert self._context is not None
         assert self._config is not None
         assert self._launcher is not None
+        from src.compose import fail
         from src.errors import UserError
-        from src.settings import fail
         from src.sweeps.command import sweep
-        from src.sweeps.points import compose_with
+        from src.sweeps.grid import compose_with
 
         params = OmegaConf.to_container(OmegaConf.create(self._params or {}), resolve=True)
         try:

@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from src.audit.grid import grid
 from src.audit.rows import Row, audit
 from src.audit.table import tables
+from src.compose import fail
 from src.errors import UserError
-from src.settings import fail
+from src.sweeps.grid import grid
 
 ALL_HEADS = "heads=range(1,17)"
 

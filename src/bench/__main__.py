@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from src.audit.grid import grid
+from src.compose import fail
 from src.config import Config
 from src.ends import TokenEnds
 from src.errors import ConfigError, UserError
-from src.settings import fail
+from src.sweeps.grid import grid
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 DEFAULTS = {"heads": "heads=8", "kv_heads": "kv_heads=1,2,8", "context_length": "context_length=512"}
@@ -59,14 +59,11 @@ def run(
     picture: Path | None,
 ) -> None:
     """Measures, prints the table, and writes what was asked for."""
-    from src.bench.arms import make_arms
-    from src.bench.measure import measure
-    from src.bench.memory import read_bandwidth
-    from src.bench.plot import plot
-    from src.bench.table import mixed_kernels, table
+    from src.bench.measure import make_arms, measure, read_bandwidth
+    from src.bench.show import mixed_kernels, plot, table
     from src.geometry import Geometry
     from src.model.kernel_report import check_kernel
-    from src.training.device import choose_runtime, thread_count
+    from src.training.runtime import choose_runtime, thread_count
 
     console, first = Console(highlight=False), configs[0]
     runtime = choose_runtime(first, Geometry.of(first), TokenEnds(vocabulary_size))

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int, Int64
 
-from src.config_data import Order
+from src.config import Order
 from src.data.permutation import ShuffledEpochs
-from src.data.random_words import random_words
 from src.data.tokens import Tokens
 from src.errors import ConfigError, DataError
-from src.randomness import stream_seed
+from src.randomness import random_words, stream_seed
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from src.config import TrainingConfig
-from src.config_data import DataConfig, ShardsConfig, TextConfig
+from src.config import DataConfig, ShardsConfig, TextConfig, TrainingConfig
 from src.data import texts
-from src.data.corpora import Corpus
-from src.data.shards.corpus import token_shards
+from src.data.corpus import Corpus
+from src.data.shards import token_shards
 from src.data.tasks.data import TaskData
 from src.data.vocabulary import Vocabulary
 from src.ends import Ends

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Int64, UInt64
 
-from src.data.random_words import random_words
-from src.randomness import stream_seed
+from src.randomness import random_words, stream_seed
 
 ROUNDS = 8
 BLOCK = 1 << 14  # places computed at once; one batch alone would pay numpy's fixed price for each operation

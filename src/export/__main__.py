@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from src.errors import UserError
-from src.export.records import read_group
-from src.export.source import Source
+from src.export.read import Source, read_group
 from src.export.write import summary, write_export
 
 WANDB = "wandb:"
@@ -42,10 +41,10 @@ def main(
 
 def _read(source: str, from_wandb: bool, group: str | None) -> Source:
     if source.startswith(WANDB):
-        from src.export.wandb_reader import read_project
+        from src.export.wandb_runs import read_project
 
         return read_project(source.removeprefix(WANDB), group)
-    from src.export.wandb_offline import holds_only_wandb, read_files
+    from src.export.wandb_runs import holds_only_wandb, read_files
 
     folder = Path(source)
     return read_files(folder) if from_wandb or holds_only_wandb(folder) else read_group(folder)

@@ -1,9 +1,6 @@
-"""Grouped attention: MHA, GQA and MQA are one class; only the number of kv-heads differs.
+"""Everything between the input and the output of one attention layer, for readers, diagnostics and plots."""
 
-heads=4 kv_heads=2      x (E) -> q0 q1 q2 q3 | k0 k1 | v0 v1      one projection, cut by head
-                        q0, q1 attend with k0, v0;  q2, q3 with k1, v1
-                        outputs of q0 q1 q2 q3 side by side -> output projection (E)
-"""
+from dataclasses import dataclass
 
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -11,11 +8,34 @@ from torch import Tensor, nn
 
 from src.geometry import Geometry
 from src.model.cache import Cache, KVCache
-from src.model.inside import Inside
 from src.model.kernels import attend, attention_weights, repeat_heads, visible
-from src.model.positions import Rotary
+from src.model.rotary import Rotary
 
 
+@dataclass(frozen=True)
+class Inside:
+    """One layer opened up, in the order of computation.
+
+    The features hold all heads side by side; `queries`, `keys` and `values` are the same numbers a head apart,
+    queries and keys turned by rotary positions where the model has them. `scores` are scaled and not yet masked;
+    `weights` are what the softmax leaves after the mask. `latent` is null in grouped attention.
+    """
+
+    query_features: Float[Tensor, "B T HD"]
+    key_features: Float[Tensor, "B S KD"]
+    value_features: Float[Tensor, "B S KDv"]
+    queries: Float[Tensor, "B H T D"]
+    keys: Float[Tensor, "B K S D"]
+    values: Float[Tensor, "B K S Dv"]
+    scores: Float[Tensor, "B H T S"]
+    weights: Float[Tensor, "B H T S"]
+    heads: Float[Tensor, "B H T Dv"]
+    concatenated: Float[Tensor, "B T HDv"]
+    output: Float[Tensor, "B T E"]
+    latent: Float[Tensor, "B S R"] | None = None
+
+
+# Grouped attention: MHA, GQA and MQA are one class; only the number of kv-heads differs.
 class GroupedAttention(nn.Module):
     """Attention of one layer. `projection` holds query, key and value rows, in that order, head by head."""
 

@@ -9,9 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from src.geometry import Geometry
-from src.model.attention import GroupedAttention
+from src.model.attention import GroupedAttention, Inside
 from src.model.cache import Cache, make_cache
-from src.model.inside import Inside
 from src.model.latent import LatentAttention
 from src.model.norms import make_norm
 

@@ -20,10 +20,10 @@ from src.errors import ConfigError
 from src.geometry import Geometry
 from src.model.attention import GroupedAttention
 from src.model.cache import make_cache
+from src.model.encoder import VectorModel
 from src.model.gpt import GPT, make_attention
 from src.model.kernels import resolve
 from src.model.latent import LatentAttention, absorbs
-from src.model.vectors import VectorModel
 
 PHASES = ("training", "prefill", "decode")
 

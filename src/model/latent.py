@@ -24,12 +24,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from src.geometry import Geometry
-from src.model.attention import combine_heads, split_heads, start_of
+from src.model.attention import Inside, combine_heads, split_heads, start_of
 from src.model.cache import LatentCache
-from src.model.inside import Inside
 from src.model.kernels import FOLD_AT_MOST, attend, attention_weights, resolve, visible
 from src.model.norms import make_latent_norm
-from src.model.positions import Rotary
+from src.model.rotary import Rotary
 
 
 class LatentAttention(nn.Module):

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from src import ROOT
-from src.sweeps.axes import Request, read_request
-from src.sweeps.conduct import Asked, RunJobs, conduct
+from src.sweeps.grid import Compose, Request, points, read_request
 from src.sweeps.plan import keep_data, plan_sweep
-from src.sweeps.points import Compose, points
+from src.sweeps.run import Asked, RunJobs, conduct
 
 if TYPE_CHECKING:
     from hydra.plugins.launcher import Launcher

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from hydra.core.utils import JobReturn, JobStatus
 
-from src.sweeps.conduct import RunJobs
-from src.sweeps.desk import Desk
-from src.sweeps.island import Outcome, in_one_line
+from src.sweeps.job import Outcome, in_one_line
 from src.sweeps.plan import Job
+from src.sweeps.progress import Desk
+from src.sweeps.run import RunJobs
 
 if TYPE_CHECKING:
     from hydra.plugins.launcher import Launcher

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from src.sweeps.desk import Desk
-from src.sweeps.island import run_job
+from src.sweeps.job import run_job
 from src.sweeps.plan import Job
-from src.sweeps.screen import open_job_sinks
+from src.sweeps.progress import Desk, open_job_sinks
 
 
 def run_jobs(jobs: Sequence[Job], desk: Desk) -> None:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from hydra.core.utils import JobReturn, JobStatus
 from rich.console import Console
 
-from src.sweeps.axes import read_request
-from src.sweeps.conduct import run_missing
-from src.sweeps.desk import Desk
+from src.sweeps.grid import Compose, points, read_request
 from src.sweeps.plan import SweepPlan, keep_data, plan_sweep
-from src.sweeps.points import Compose, points
+from src.sweeps.progress import Desk
+from src.sweeps.run import run_missing
 from src.training.stop import StopFlag
 
 if TYPE_CHECKING:

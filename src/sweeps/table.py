@@ -14,12 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from src.errors import RunError
-from src.sweeps.estimate import Estimate
-from src.sweeps.island import in_one_line
-from src.sweeps.plan import Job, SweepPlan
+from src.metrics import MISSING, bytes_shown, duration_shown, shown
+from src.sweeps.job import in_one_line
+from src.sweeps.plan import Estimate, Job, SweepPlan
 from src.sweeps.states import FAILED, TO_CONTINUE, State, state_text
 from src.sweeps.tuning import CHOSEN, choose_rates
-from src.training.sinks.quantities import MISSING, bytes_shown, duration_shown, shown
 
 
 @dataclass(frozen=True)

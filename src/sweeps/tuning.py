@@ -13,7 +13,7 @@ from src.config import Config
 from src.errors import RunError
 from src.record import RECORD, Record, write_atomically
 from src.sweeps.manifest import read_plans
-from src.training.tuned_rate import SCHEMA_VERSION, what_must_agree
+from src.training.plan import SCHEMA_VERSION, what_must_agree
 
 RATE = "training.learning_rate"
 CHOSEN = "learning_rates.json"

@@ -1,8 +1,9 @@
-"""Making the parts of a run, and putting them back as a checkpoint left them."""
+"""Checkpoints: plain tensors and plain values, saved whole or not at all, loaded by torch's safe default."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,21 +13,68 @@ import torch
 
 from src.config import Config, TrainingConfig
 from src.data.load import Batches, Data, EvaluationBatches
-from src.ends import Ends, TokenEnds
+from src.data.vocabulary import Vocabulary, vocabulary_of
+from src.ends import Ends, TokenEnds, ends_of
 from src.errors import RunError
 from src.geometry import Geometry
+from src.model.encoder import VectorModel
 from src.model.gpt import GPT
-from src.model.initialise import initialise
+from src.model.init import initialise
 from src.model.kernel_report import kernel_report
 from src.model.losses import answer_loss
-from src.model.vectors import VectorModel
-from src.training.device import Runtime
+from src.record import CHECKPOINT
 from src.training.evaluation import Scale
 from src.training.loop import Job, State
-from src.training.optimiser import Trainer
+from src.training.measure import Stopwatch
+from src.training.runtime import Runtime
+from src.training.step import Trainer
 from src.training.stop import StopFlag
-from src.training.stopwatch import Stopwatch
 
+FORMAT = 1
+
+
+def save_checkpoint(folder: Path, content: dict[str, Any]) -> Path:
+    """Replaces the folder's checkpoint by rename; the last good one stays until the new one is on disk.
+
+    Raises OSError where it cannot be written.
+    """
+    path = folder / CHECKPOINT
+    temporary = folder / f".{CHECKPOINT}.{os.getpid()}.tmp"
+    try:
+        with temporary.open("wb") as file:
+            torch.save({"format": FORMAT, **content}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except RuntimeError as error:
+        # Of a full disk torch says only that its archive has an unexpected position.
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def load_checkpoint(folder: Path) -> dict[str, Any] | None:
+    """The folder's checkpoint on the CPU, or null where none was saved yet.
+
+    Raises RunError where the file is damaged or of another format.
+    """
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return None
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # of a damaged file torch raises whatever its bytes happen to mean
+        raise RunError(f"{path} cannot be loaded ({error!r}); delete it to start this run anew") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        got = content.get("format") if isinstance(content, dict) else type(content).__name__
+        raise RunError(f"{path} has format {got}; this code reads {FORMAT}")
+    return content
+
+
+# Making the parts of a run, and putting them back as a checkpoint left them.
 logger = logging.getLogger("headcount")
 
 
@@ -165,3 +213,34 @@ def compile_or_fall_back(
         found = {"compile": False, "notes": [*runtime.notes, reason]}
     model.zero_grad(set_to_none=True)
     return found
+
+
+# A trained model, read back from its run's folder.
+@dataclass(frozen=True)
+class LoadedRun:
+    """A language model from its checkpoint, with the vocabulary that it was trained with."""
+
+    config: Config
+    geometry: Geometry
+    vocabulary: Vocabulary
+    model: GPT
+    step: int
+
+
+def load_run(folder: Path) -> LoadedRun:
+    """The language model of a run folder, in evaluation mode on the CPU.
+
+    Raises RunError where there is none, or one that reads vectors.
+    """
+    content = load_checkpoint(folder)
+    if content is None:
+        what = "has no checkpoint yet" if folder.is_dir() else "does not exist"
+        raise RunError(f"{folder} {what}; name a run's folder: runs/<group>/<run_id>")
+    config = Config.of(content["config"])
+    geometry = Geometry(**content["geometry"])
+    model = make_model(config, geometry, ends_of(content["ends"]))
+    if not isinstance(model, GPT):
+        raise RunError(f"{folder} holds a model of data={config.data.name}, which reads vectors and no text")
+    vocabulary = vocabulary_of(content["vocabulary"])
+    model.load_state_dict(content["model"])
+    return LoadedRun(config, geometry, vocabulary, model.eval(), content["state"]["step"])

@@ -13,8 +13,8 @@ from src.data.load import EvaluationBatches
 from src.data.tasks.stream import answers as count_answers
 from src.ends import Ends, TokenEnds
 from src.model.losses import answer_loss
-from src.training.device import Runtime
 from src.training.events import Phase
+from src.training.runtime import Runtime
 from src.training.stop import StopFlag
 
 

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from src.config import TrainingConfig
 from src.data.load import Batches, EvaluationBatches
 from src.errors import Diverged
-from src.training.device import Runtime
 from src.training.evaluation import Scale, evaluate
 from src.training.events import Event, Logged, Progress, Saved, Started
-from src.training.optimiser import Trainer, learning_rate
+from src.training.measure import Stopwatch, Tally
+from src.training.runtime import Runtime
+from src.training.step import Trainer, learning_rate
 from src.training.stop import StopFlag
-from src.training.stopwatch import Stopwatch, Tally
 
 Number = float | int | None
 

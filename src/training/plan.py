@@ -1,21 +1,105 @@
-"""What a run is, before anything is made: enough to name it, to find it and to refuse it. No torch."""
+"""Learning rates that an earlier sweep chose, arm by arm, on seeds of its own (`src.sweeps.tuning` writes them)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from src.config import Config, DataConfig
-from src.data.corpora import Corpus
+from src.data.corpus import Corpus
 from src.data.load import load_data
 from src.data.tasks.data import TaskData
 from src.ends import check_ends
+from src.errors import ConfigError
 from src.geometry import Geometry
 from src.record import RECORD, Record
 from src.training.folder import run_id
-from src.training.tuned_rate import with_tuned_rate
 
+SCHEMA_VERSION = 1
+
+
+def with_tuned_rate(config: Config, launch_dir: Path) -> Config:
+    """The configuration with the learning rate that was chosen for its arm, where it names a file of such rates.
+
+    Raises ConfigError where the file cannot be read, has no rate for this arm, was made for another model or corpus,
+    or was chosen on this very seed: a seed that chooses must not judge.
+    """
+    if config.training.learning_rate_from is None:
+        return config
+    path = launch_dir / config.training.learning_rate_from
+    content = _read(path)
+    if config.seed in content["seeds"]:
+        raise ConfigError(
+            f"seed={config.seed} chose the learning rates of {path}, so it must not judge by them; take seeds other "
+            f"than {', '.join(map(str, content['seeds']))}"
+        )
+    entry = next((rate for rate in content["rates"] if _is_arm(config, rate["arm"])), None)
+    if entry is None:
+        arms = "; ".join(_written(rate["arm"]) for rate in content["rates"])
+        raise ConfigError(f"{path} has no learning rate for this arm; it has those of {arms}. Tune this one too")
+    _check_same(config, content, path)
+    training = config.training.model_copy(update={"learning_rate": float(entry["learning_rate"])})
+    return config.model_copy(update={"training": training})
+
+
+def what_must_agree(config: Config, factors: list[str]) -> dict[str, Any]:
+    """The settings in which tuning and judging must agree: all that decide a result but the training's, the seed, the
+    device and the factors."""
+    apart = {"training", "seed", "device", "attention_kernel", *factors}
+    flat = dict(_flat(config.identity))
+    return {
+        name: value for name, value in flat.items() if name not in apart and name.partition(".")[0] not in apart
+    }  # fmt: skip
+
+
+def setting(config: Config, name: str) -> Any:
+    """The value of a dotted setting; of a section, its name: what the group's option is called."""
+    value: Any = config
+    for part in name.split("."):
+        value = getattr(value, part)
+    return getattr(value, "name", value)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"training.learning_rate_from={path} cannot be read: {error}; `-m sweeps=learning_rate` makes such a file"
+        ) from None
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version != SCHEMA_VERSION:
+        raise ConfigError(f"{path} has schema_version {version}; this code reads {SCHEMA_VERSION}")
+    return content
+
+
+def _is_arm(config: Config, arm: Mapping[str, Any]) -> bool:
+    return all(setting(config, name) == value for name, value in arm.items())
+
+
+def _check_same(config: Config, content: Mapping[str, Any], path: Path) -> None:
+    here = what_must_agree(config, content["factors"])
+    for name, value in content["same"].items():
+        if here.get(name) != value:
+            raise ConfigError(f"{path} was tuned with {name}={value}, but here it is {here.get(name)}; tune for it too")
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _written(arm: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in arm.items()) or "the only arm"
+
+
+# What a run is, before anything is made: enough to name it, to find it and to refuse it. No torch.
 LoadData = Callable[[DataConfig, Path], Corpus | TaskData]
 
 

@@ -18,20 +18,19 @@ from src.errors import Diverged, RunError, Stopped
 from src.model.gpt import GPT
 from src.model.kernel_report import check_kernel
 from src.record import CONFIG, LOG, SAMPLE, Record, Status, now, write_atomically
-from src.training.build import Parts, build, checkpoint_content, restore
-from src.training.checkpoint import load_checkpoint, save_checkpoint
-from src.training.device import Runtime, choose_runtime, thread_count
+from src.training.build import Parts, build, checkpoint_content, load_checkpoint, restore, save_checkpoint
 from src.training.environment import code_identity, environment
 from src.training.events import Ended, Event, Sampled, Sink
 from src.training.folder import RunFolder, claim
 from src.training.loop import training_events
-from src.training.measurement import (
+from src.training.measure import (
     measure_decoding,
     peak_memory_bytes,
     reset_peak_memory,
     utilisation,
 )
 from src.training.plan import Plan, Result
+from src.training.runtime import Runtime, choose_runtime, thread_count
 from src.training.sampling import continue_text
 from src.training.stop import STATUS_OF, StopFlag
 

@@ -10,7 +10,7 @@ from src.errors import DataError
 from src.model.generate import generate
 from src.model.gpt import GPT
 from src.randomness import stream_seed
-from src.training.device import Runtime
+from src.training.runtime import Runtime
 
 
 def continue_text(

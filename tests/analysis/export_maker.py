@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from src.export.manifest import SCHEMA_VERSION
 from src.export.tables import write_table
+from src.export.write import SCHEMA_VERSION
 
 
 def write_export(folder: Path, runs: pd.DataFrame, steps: pd.DataFrame | None = None, **manifest: Any) -> Path:

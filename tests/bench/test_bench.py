@@ -10,16 +10,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from src.audit.grid import grid
 from src.bench.__main__ import app
-from src.bench.arms import NAIVE, OURS, Arm, make_arms
-from src.bench.measure import measure
-from src.bench.plot import draw
-from src.bench.table import mixed_kernels
+from src.bench.measure import NAIVE, OURS, Arm, make_arms, measure
+from src.bench.show import draw, mixed_kernels
 from src.costs import decode_bytes_read_per_token
 from src.ends import TokenEnds
 from src.geometry import Geometry
-from src.training.device import choose_runtime
+from src.sweeps.grid import grid
+from src.training.runtime import choose_runtime
 
 TINY = ["model.d_model=32", "model.layers=2", "context_length=32", "device=cpu", "training.threads=1"]
 

@@ -9,10 +9,10 @@ import jaxtyping
 import pytest
 import torch
 
+from src.compose import compose
 from src.geometry import Geometry
 from src.model.gpt import GPT
 from src.model.kernels import attend
-from src.settings import compose
 from tests.benchmarks.ratios import interleaved
 
 pytestmark = pytest.mark.benchmark

@@ -14,14 +14,14 @@ import pytest
 import torch
 from torch import nn
 
+from src.compose import compose
 from src.model.gpt import GPT
 from src.model.losses import next_token_loss
-from src.settings import compose
 from src.training.build import Parts, build
-from src.training.device import Runtime, choose_runtime
 from src.training.loop import training_events
-from src.training.optimiser import make_optimiser
 from src.training.plan import Plan, plan_run
+from src.training.runtime import Runtime, choose_runtime
+from src.training.step import make_optimiser
 from src.training.stop import StopFlag
 from tests.benchmarks.plain_gpt import PlainLoop
 from tests.benchmarks.ratios import interleaved

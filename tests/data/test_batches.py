@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from src.config_data import Order
+from src.config import Order
 from src.data.batches import EvaluationWindows, TrainingBatches
 from src.errors import ConfigError, DataError
 

@@ -4,12 +4,12 @@ from typing import Any
 import pytest
 import torch
 
+from src.compose import compose
 from src.config import TrainingConfig
-from src.data.corpora import Corpus, training_share
+from src.data.corpus import Corpus, training_share
 from src.data.vocabulary import CharacterVocabulary, IdVocabulary
 from src.ends import TokenEnds
 from src.errors import DataError
-from src.settings import compose
 
 
 def corpus_of(text: str, fraction: float | None = 0.1, **changes: Any) -> Corpus:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from src.data.download import PublishedFile, download
+from src.data.text import PublishedFile, download
 
 CONTENT = b"Speak, speak.\n" * 100
 Serve = Callable[[Callable[[BaseHTTPRequestHandler], None]], PublishedFile]

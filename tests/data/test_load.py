@@ -5,13 +5,12 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from src.config import Config, setting_names
-from src.config_data import DataConfig
-from src.data.corpora import Corpus
+from src.compose import compose, groups
+from src.config import Config, DataConfig, setting_names
+from src.data.corpus import Corpus
 from src.data.load import load_data
 from src.data.tasks.data import TASKS, TaskData
 from src.errors import ConfigError
-from src.settings import compose, groups
 
 SECTIONS: tuple[type[BaseModel], ...] = get_args(get_args(DataConfig)[0])
 NAMES = sorted(name for section in SECTIONS for name in get_args(section.model_fields["name"].annotation))

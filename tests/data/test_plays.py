@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from src.data import plays
+from src.data import texts
 from src.errors import DataError
 
 MARKDOWN = r"""# The Play
@@ -39,30 +39,30 @@ Exit
 
 
 def test_markdown_becomes_play_text() -> None:
-    assert plays.plain_text(MARKDOWN) == PLAIN
+    assert texts.plain_text(MARKDOWN) == PLAIN
 
 
 def test_plain_play_text_stays_as_it_is() -> None:
-    assert plays.plain_text(PLAIN) == PLAIN
+    assert texts.plain_text(PLAIN) == PLAIN
 
 
 def test_no_word_is_lost_and_no_mark_is_left() -> None:
-    train, validation = plays.read_plays()
+    train, validation = texts.read_plays()
     text = train + validation
     assert not re.search(r"[*_\\#]| \n|\n\n\n", text)
-    raw = "".join(path.read_text(encoding="utf-8") for path in plays._files())
+    raw = "".join(path.read_text(encoding="utf-8") for path in texts._files())
     words = re.compile(r"[A-Za-z']+")
     assert Counter(words.findall(text)) == Counter(words.findall(raw))
 
 
 def test_speakers_stand_as_prompts_write_them() -> None:
-    train, _ = plays.read_plays()
+    train, _ = texts.read_plays()
     assert train.count("\n\nROMEO:\n") > 100
     assert "\n\nHAMLET:\nTo be, or not to be: that is the question:\n" in train
 
 
 def test_twelfth_night_is_held_out_whole() -> None:
-    train, validation = plays.read_plays()
+    train, validation = texts.read_plays()
     assert validation.startswith("Twelfth Night\n\nACT I\n")
     assert "If music be the food of love, play on;" in validation
     assert "And we'll strive to please you every day." in validation
@@ -72,19 +72,19 @@ def test_twelfth_night_is_held_out_whole() -> None:
 
 
 def test_the_plays_come_in_the_order_of_their_files() -> None:
-    train, _ = plays.read_plays()
+    train, _ = texts.read_plays()
     assert train.startswith("A Midsummer Night's Dream\n")
     assert train.index("\nHamlet\n\nACT I") < train.index("\nKing Lear\n\nACT I") < train.index("\nMacbeth\n\nACT I")
 
 
 def test_a_missing_package_is_an_error_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plays, "PACKAGE", "no_such_package_of_plays")
+    monkeypatch.setattr(texts, "PACKAGE", "no_such_package_of_plays")
     with pytest.raises(DataError, match="no_such_package_of_plays, which is missing; install it with: pip install"):
-        plays.read_plays.__wrapped__()
+        texts.read_plays.__wrapped__()
 
 
 def test_a_package_that_is_not_whole_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [path for path in plays._files() if path.stem != "twelfth-night"]
-    monkeypatch.setattr(plays, "_files", lambda: iter(files))
+    files = [path for path in texts._files() if path.stem != "twelfth-night"]
+    monkeypatch.setattr(texts, "_files", lambda: iter(files))
     with pytest.raises(DataError, match=r"holds 37 plays where 38 are expected \(missing: Twelfth Night\)"):
-        plays.read_plays.__wrapped__()
+        texts.read_plays.__wrapped__()

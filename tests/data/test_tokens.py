@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from src.config_data import Order
+from src.config import Order
 from src.data.batches import EvaluationWindows, TrainingBatches
 from src.data.tokens import TokenFile, TokenSequence, chunks
 from src.errors import DataError

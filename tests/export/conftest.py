@@ -14,7 +14,7 @@ import pytest
 from src.config import Config
 from src.costs import Costs
 from src.ends import TokenEnds
-from src.export.records import read_group
+from src.export.read import read_group
 from src.export.tables import to_pandas
 from src.export.write import write_export
 from src.geometry import Geometry

@@ -4,14 +4,14 @@ import pytest
 
 from src.config import setting_names
 from src.errors import RunError
-from src.export import cells, columns
-from src.export.cells import cell
+from src.export import columns, tables
 from src.export.columns import run_columns, step_columns
+from src.export.tables import cell
 from src.metrics import METRICS
 
 
 def test_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(columns).failed == doctest.testmod(cells).failed == 0
+    assert doctest.testmod(columns).failed == doctest.testmod(tables).failed == 0
 
 
 def test_every_setting_and_every_metric_has_a_column() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from src import ROOT
 from src.errors import RunError
-from src.export.records import read_group
-from src.export.wandb_offline import Log, holds_only_wandb, read_files
+from src.export.read import read_group
+from src.export.wandb_runs import Log, holds_only_wandb, read_files
 from src.export.write import write_export
 from tests.export.conftest import MakeRun, read
 from tests.export.test_wandb_reader import NOT_MIRRORED

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from src.errors import RunError
-from src.export.records import read_group
-from src.export.wandb_reader import ATTEMPTS, read_project
+from src.export.read import read_group
+from src.export.wandb_runs import ATTEMPTS, read_project
 from src.export.write import write_export
 from src.record import Record, encode
 from tests.export.conftest import MakeRun, read

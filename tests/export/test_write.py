@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from src.errors import RunError
-from src.export.records import read_group
+from src.export.read import read_group
 from src.export.tables import sha256
 from src.export.write import summary, write_export
 from src.record import METRICS, RECORD
@@ -211,7 +211,7 @@ def test_a_newer_plan_is_refused(make_run: MakeRun, group: Path) -> None:
 
 
 def test_a_plan_that_a_sweep_wrote_is_read(group: Path, config: Callable) -> None:
-    from src.export.planned import read_plans, standing
+    from src.export.read import read_plans, standing
     from src.sweeps.manifest import write_plan
     from src.sweeps.plan import Invalid, Job, SweepPlan
 

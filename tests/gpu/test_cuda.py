@@ -9,9 +9,9 @@ import jaxtyping
 import pytest
 import torch
 
+from src.compose import compose
 from src.config import Config
 from src.model.kernel_report import check_kernel
-from src.settings import compose
 from src.training.plan import Result, plan_run
 from src.training.run import run
 from src.training.sinks.jsonl import JsonlSink

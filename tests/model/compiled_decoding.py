@@ -9,11 +9,11 @@ from dataclasses import replace
 import torch
 from torch import fx
 
+from src.compose import compose
 from src.geometry import Geometry
 from src.model.gpt import GPT
-from src.model.initialise import initialise
+from src.model.init import initialise
 from src.model.losses import next_token_loss
-from src.settings import compose
 
 TOKENS = 64
 TINY = replace(

@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from src.geometry import Geometry
 from src.model.gpt import GPT, make_attention
-from src.model.initialise import initialise
+from src.model.init import initialise
 
 KINDS = {
     "mha": {"heads": 4, "head_dim": 6},

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from src.geometry import Geometry
 from src.model.cache import KVCache, LatentCache
 from src.model.gpt import GPT
-from src.model.initialise import initialise
+from src.model.init import initialise
 
 
 def causal_bias(tokens: int) -> Tensor:

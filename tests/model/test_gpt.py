@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from src import costs
+from src.compose import groups
 from src.geometry import Geometry, divisors
 from src.model.gpt import GPT
 from src.model.losses import next_token_loss
-from src.settings import groups
 
 LENGTH = 12
 CUTS = st.sets(st.integers(1, LENGTH - 1))

@@ -9,7 +9,7 @@ from torch import nn
 
 from src.geometry import Geometry, divisors
 from src.model.gpt import GPT
-from src.model.initialise import initialise
+from src.model.init import initialise
 
 KINDS_OF_INIT = ["gpt2", "torch", "fan_in"]
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from src.model import reference
-from src.model.positions import Rotary
+from src.model.rotary import Rotary
 
 
 @given(start=st.integers(0, 20), half=st.integers(1, 5), length=st.integers(1, 6))

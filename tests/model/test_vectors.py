@@ -15,11 +15,11 @@ from src.costs import Costs
 from src.ends import TokenEnds, VectorEnds, check_ends, ends_of
 from src.errors import ConfigError
 from src.geometry import Geometry
-from src.model.initialise import initialise
+from src.model.encoder import VectorModel
+from src.model.init import initialise
 from src.model.kernel_report import kernel_report
 from src.model.losses import answer_loss, squared_distance
 from src.model.reference import grouped
-from src.model.vectors import VectorModel
 
 EACH = VectorEnds(features=5, outputs=3, is_pooled=False)
 POOLED = VectorEnds(features=5, outputs=2, is_pooled=True)

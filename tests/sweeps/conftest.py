@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from src.compose import composed
 from src.record import RECORD, Record
-from src.settings import composed
 from src.sweeps import local
-from src.sweeps.axes import read_request
-from src.sweeps.conduct import Asked, RunJobs, conduct
+from src.sweeps.grid import points, read_request
 from src.sweeps.plan import SweepPlan, keep_data, plan_sweep
-from src.sweeps.points import points
+from src.sweeps.run import Asked, RunJobs, conduct
 from tests.training.conftest import TEXT, TINY
 
 LOAD = keep_data()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from src.errors import ConfigError
-from src.sweeps.axes import Request, hide_pairs, read_request
+from src.sweeps.grid import Request, hide_pairs, read_request
 
 
 def rows(request: Request) -> list[tuple[tuple[str, ...], list[tuple[object, ...]]]]:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from src.errors import ConfigError
-from src.sweeps import conduct as conduct_module
 from src.sweeps import local
-from src.sweeps.conduct import exit_code
-from src.sweeps.desk import Desk
-from src.sweeps.island import Outcome
+from src.sweeps import run as conduct_module
+from src.sweeps.job import Outcome
 from src.sweeps.manifest import read_plans
+from src.sweeps.progress import Desk
+from src.sweeps.run import exit_code
 from src.sweeps.states import State
 from src.sweeps.table import Row
 from src.training import loop

@@ -7,10 +7,11 @@ from types import ModuleType
 
 import pytest
 
-from src.sweeps import axes, shares, states
+from src.sweeps import grid, states
+from src.sweeps.launchers import processes
 
 
-@pytest.mark.parametrize("module", [axes, shares, states])
+@pytest.mark.parametrize("module", [grid, processes, states])
 def test_examples(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0

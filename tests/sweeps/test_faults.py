@@ -19,15 +19,15 @@ import psutil
 import pytest
 
 from src.errors import RunError
-from src.sweeps import pool
+from src.sweeps.launchers import processes
+from src.sweeps.launchers.processes import shares
 from src.sweeps.manifest import read_plans
-from src.sweeps.shares import shares
 from tests.sweeps.conftest import PlanIt, SweepIt, records
 from tests.training.conftest import logged
 
 STEPS = 600
 WORDS = ("heads=1,2", "seed=0,1", f"training.max_steps={STEPS}", "training.eval_interval=200")
-TWO = partial(pool.run_jobs, shares=shares(2, [], 2))
+TWO = partial(processes.run_jobs, shares=shares(2, [], 2))
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def kill_workers(kills: int, rng: random.Random, over: threading.Event) -> None:
         workers = []
         for child in psutil.Process().children():
             with suppress(psutil.NoSuchProcess):
-                if "src.sweeps.worker" in child.cmdline():
+                if "src.sweeps.launchers.worker" in child.cmdline():
                     workers.append(child)
         if workers:
             os.kill(rng.choice(workers).pid, signal.SIGKILL)

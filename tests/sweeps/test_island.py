@@ -16,8 +16,7 @@ import pytest
 import torch
 
 from src.record import Record
-from src.sweeps.guard import guard
-from src.sweeps.island import Outcome, WorkerKilled, record_ending, run_job
+from src.sweeps.job import Outcome, WorkerKilled, guard, record_ending, run_job
 from src.sweeps.local import run_jobs
 from src.sweeps.plan import Job
 from src.training import loop, run

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from src.compose import composed
 from src.errors import ConfigError
-from src.settings import composed
-from src.sweeps.axes import read_request
-from src.sweeps.points import points
+from src.sweeps.grid import points, read_request
 from tests.sweeps.conftest import PlanIt, SweepIt
 
 

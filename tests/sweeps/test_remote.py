@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from src.record import Record
-from src.sweeps.remote import Task
+from src.sweeps.launchers.remote import Task
 from src.training.environment import JOB_ID_VARIABLE, LAUNCHER_VARIABLE, SUBMITTED_CODE_VARIABLE
 from tests.sweeps.conftest import PlanIt
 

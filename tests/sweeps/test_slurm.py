@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from src.record import Record
-from src.sweeps.slurm import Cluster, states_of
+from src.sweeps.launchers.slurm import Cluster, states_of
 from tests.sweeps.conftest import PlanIt, SweepIt, records
 from tests.sweeps.test_pool import SELDOM, has_rows, when
 from tests.training.conftest import logged

@@ -10,11 +10,10 @@ import pytest
 import yaml
 
 from src import ROOT
+from src.compose import check_overrides, composed
 from src.geometry import Geometry
-from src.settings import check_overrides, composed
-from src.sweeps.axes import read_request
 from src.sweeps.command import question_of
-from src.sweeps.points import points
+from src.sweeps.grid import points, read_request
 
 FILES = sorted((ROOT / "sweeps").glob("*.yaml"))
 WANDB = sorted((ROOT / "sweeps" / "wandb").glob("*.yaml"))

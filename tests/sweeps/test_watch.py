@@ -11,9 +11,8 @@ import pytest
 from rich.console import Console
 
 from src.errors import RunError
-from src.sweeps.estimate import estimate
-from src.sweeps.status import status_table
-from src.sweeps.watch import Group, Seen, best, seconds_left
+from src.sweeps.plan import estimate
+from src.sweeps.status import Group, Seen, best, seconds_left, status_table
 from src.training.folder import claim
 from tests.sweeps.conftest import PlanIt, SweepIt
 

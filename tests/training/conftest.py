@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from src.compose import compose
 from src.config import Config
-from src.data.corpora import Corpus
+from src.data.corpus import Corpus
 from src.record import Record, read_rows
-from src.settings import compose
-from src.training.checkpoint import load_checkpoint
-from src.training.device import Runtime, choose_runtime
+from src.training.build import load_checkpoint
 from src.training.events import Event, Sink
 from src.training.plan import Plan, Result, plan_run
 from src.training.run import run
+from src.training.runtime import Runtime, choose_runtime
 from src.training.sinks.jsonl import JsonlSink
 from src.training.stop import StopFlag
 

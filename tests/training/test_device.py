@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from src.errors import ConfigError
-from src.training import build, device
+from src.training import build, runtime
 from src.training.plan import plan_run
 from tests.training.conftest import RunIt, Tiny, runtime_of
 
 
-def runtime(tiny: Tiny, tmp_path: Path, *overrides: str) -> device.Runtime:
+def chosen_for(tiny: Tiny, tmp_path: Path, *overrides: str) -> runtime.Runtime:
     return runtime_of(plan_run(tiny(*overrides), tmp_path))
 
 
 def test_on_a_cpu_auto_means_float32_eager_and_the_whole_batch(tiny: Tiny, tmp_path: Path) -> None:
-    chosen = runtime(tiny, tmp_path, "device=cpu")
+    chosen = chosen_for(tiny, tmp_path, "device=cpu")
     assert (chosen.dtype, chosen.uses_autocast, chosen.uses_scaler, chosen.compile) == ("float32", False, False, False)
     assert chosen.micro_batch_size == 4
     assert chosen.fused_optimizer
@@ -42,9 +42,9 @@ def test_without_a_compiler_training_falls_back_or_refuses_early(
     monkeypatch.delenv("CXX", raising=False)
     if asked == "required":
         with pytest.raises(ConfigError, match=r"no C\+\+ compiler"):
-            runtime(tiny, tmp_path, "training.compile=required")
+            chosen_for(tiny, tmp_path, "training.compile=required")
         return
-    chosen = runtime(tiny, tmp_path, "training.compile=true")
+    chosen = chosen_for(tiny, tmp_path, "training.compile=true")
     assert not chosen.compile
     assert any("no C++ compiler" in note for note in chosen.notes)
 
@@ -67,7 +67,7 @@ def test_a_compilation_that_fails_is_taken_back_and_recorded(
 
 def test_threads_are_those_asked_for_inside_a_run_and_as_before_after_it(tiny: Tiny, run_it: RunIt) -> None:
     before = torch.get_num_threads()
-    with device.thread_count(before + 1):
+    with runtime.thread_count(before + 1):
         assert torch.get_num_threads() == before + 1
     assert torch.get_num_threads() == before
     assert run_it(tiny("training.threads=2")).record.environment["threads"] == 2
@@ -78,7 +78,7 @@ def test_checkpoints_do_not_depend_on_compilation(tiny: Tiny, run_it: RunIt, mon
     monkeypatch.setattr(build.GPT, "compile", lambda self: torch.nn.Module.compile(self, backend="eager"))
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # torch.compile cannot trace the checks
     torch.compiler.reset()
-    from src.training.checkpoint import load_checkpoint
+    from src.training.build import load_checkpoint
 
     compiled = run_it(tiny("training.compile=true", "training.max_steps=4"))
     plain = run_it(tiny("training.max_steps=4"))

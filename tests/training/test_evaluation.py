@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from src.compose import compose
 from src.data.batches import EvaluationWindows
 from src.ends import TokenEnds
 from src.model.gpt import GPT
-from src.settings import compose
 from src.training.build import build
 from src.training.evaluation import Evaluation, Scale, evaluate
 from src.training.plan import Plan, plan_run

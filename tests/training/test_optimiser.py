@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from src.training.build import Parts, build
-from src.training.optimiser import global_stream, learning_rate, make_optimiser
 from src.training.plan import plan_run
+from src.training.step import global_stream, learning_rate, make_optimiser
 from tests.training.conftest import Tiny, runtime_of
 
 

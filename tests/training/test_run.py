@@ -11,7 +11,7 @@ import torch
 
 from src.errors import ConfigError, DataError
 from src.record import Record, read_rows
-from src.training import loop, measurement
+from src.training import loop, measure
 from src.training.evaluation import Evaluation
 from src.training.events import Ended, Event, Phase, Progress, Saved
 from src.training.folder import is_held
@@ -186,8 +186,8 @@ def test_what_cannot_be_run_is_refused_before_a_folder_is_made(
 def test_a_cache_that_is_not_what_the_costs_say_fails_the_run(
     tiny: Tiny, run_it: RunIt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = measurement.GPT.make_cache
-    monkeypatch.setattr(measurement.GPT, "make_cache", lambda self, batch, **kw: real(self, batch + 1, **kw))
+    real = measure.GPT.make_cache
+    monkeypatch.setattr(measure.GPT, "make_cache", lambda self, batch, **kw: real(self, batch + 1, **kw))
     result = run_it(tiny())
     assert result.record.status == "failed"
     assert result.record.error is not None

@@ -1,6 +1,6 @@
 """Speed is tokens over seconds with warm-up, evaluation and saving left out of both."""
 
-from src.training.stopwatch import Stopwatch, Tally
+from src.training.measure import Stopwatch, Tally
 
 
 class FakeClock:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from src.compose import compose
 from src.config import Config
 from src.errors import ConfigError, RunError
 from src.record import read_rows
-from src.settings import compose
 from src.training import loop
+from src.training.build import load_run
 from src.training.events import Event
-from src.training.loading import load_run
 from src.training.plan import Result, plan_run
 from src.training.stop import StopFlag
 from tests.training.conftest import RunIt, assert_same_run

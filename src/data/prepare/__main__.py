@@ -14,9 +14,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 
 from src.data.prepare.files import Files
 from src.data.prepare.folder import prepare
-from src.data.prepare.hugging_face import HuggingFace
-from src.data.prepare.sources import Source
-from src.data.shards.manifest import Manifest
+from src.data.prepare.sources import HuggingFace, Source
+from src.data.shard_files import Manifest
 from src.data.text import read_text
 from src.data.vocabulary import BpeVocabulary, ByteVocabulary
 from src.errors import DataError, UserError

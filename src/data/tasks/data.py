@@ -7,8 +7,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from src.config import TrainingConfig
-from src.config_data import AnyTaskConfig
+from src.config import AnyTaskConfig, TrainingConfig
 from src.data.tasks.copy import Copy
 from src.data.tasks.farthest_point import FarthestPoint
 from src.data.tasks.induction import Induction

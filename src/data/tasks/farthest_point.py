@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float32, UInt64
 
-from src.data.tasks.draws import normals
+from src.data.tasks.task import normals
 from src.ends import VectorEnds
 from src.errors import ConfigError
 

@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Int64, UInt64
 
-from src.data.tasks.draws import below, members
-from src.data.tasks.task import NO_ANSWER
+from src.data.tasks.task import NO_ANSWER, below, members
 from src.ends import TokenEnds
 from src.errors import ConfigError
 

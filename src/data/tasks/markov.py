@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float64, Int64, UInt64
 
-from src.data.tasks.draws import below, exponentials, uniforms
-from src.data.tasks.task import NO_ANSWER
+from src.data.tasks.task import NO_ANSWER, below, exponentials, uniforms
 from src.ends import TokenEnds
 from src.errors import ConfigError
 

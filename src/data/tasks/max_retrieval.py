@@ -8,11 +8,10 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Float32, Float64, UInt64
 
-from src.data.random_words import random_words
-from src.data.tasks.draws import normals
+from src.data.tasks.task import normals
 from src.ends import VectorEnds
 from src.errors import ConfigError
-from src.randomness import stream_seed
+from src.randomness import random_words, stream_seed
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from src.data.permutation import ShuffledEpochs
-from src.data.random_words import WORDS_A_COUNT, random_words
 from src.data.tasks.task import NO_ANSWER, Task
-from src.randomness import stream_seed
+from src.randomness import WORDS_A_COUNT, random_words, stream_seed
 
 if TYPE_CHECKING:
     from torch import Tensor

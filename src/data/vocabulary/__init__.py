@@ -15,9 +15,7 @@ import numpy as np
 from jaxtyping import Integer, UInt
 
 from src.data.vocabulary.bpe import BpeVocabulary
-from src.data.vocabulary.characters import CharacterVocabulary
-from src.data.vocabulary.ids import IdVocabulary
-from src.data.vocabulary.raw_bytes import ByteVocabulary
+from src.data.vocabulary.simple import ByteVocabulary, CharacterVocabulary, IdVocabulary
 from src.errors import DataError
 
 __all__ = ["BpeVocabulary", "ByteVocabulary", "CharacterVocabulary", "IdVocabulary", "Vocabulary", "vocabulary_of"]

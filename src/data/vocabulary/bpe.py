@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Int64, Integer, UInt
 
-from src.data.vocabulary.checks import known_tokens
+from src.data.vocabulary.simple import known_tokens
 from src.errors import DataError
 
 if TYPE_CHECKING:

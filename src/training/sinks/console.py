@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from src.metrics import duration_shown, shown
 from src.training.events import Ended, Event, Logged, Phase, Sampled, Started
 from src.training.events import Progress as StepDone
-from src.training.sinks.quantities import duration_shown, shown
 from src.training.sinks.summary import never_refuse_a_character, print_ending
 
 REFRESH_S = 0.2

@@ -14,9 +14,8 @@ from rich.text import Text
 
 from src.costs import BYTES, cache_bytes, cache_formula
 from src.geometry import Geometry
-from src.metrics import unit_of
+from src.metrics import shown, unit_of
 from src.record import RECORD, SAMPLE, Record
-from src.training.sinks.quantities import shown
 
 _LABELS = {
     "val/loss": "val loss",

@@ -1,9 +1,4 @@
-"""A run folder as one run of Weights & Biases. The folder is the truth: this reads it, and writes wandb/ alone.
-
-<run folder>/wandb/mirror.json           the run's id there, kept over segments, and how the mirror fared
-                   mirror.log            what wandb printed
-                   offline-run-<time>-<id>/ or run-<time>-<id>/
-"""
+"""Is a W&B server there at all? Asked before wandb is, which takes 13 s and more to give up on a silent one."""
 
 from __future__ import annotations
 
@@ -11,18 +6,53 @@ import hashlib
 import html
 import json
 import os
+import queue
 import re
 import shutil
+import ssl
+import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping
 from glob import escape
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
 from src.metrics import METRICS
 from src.record import METRICS as METRICS_FILE
 from src.record import SAMPLE, Record, decode, write_atomically
-from src.training.sinks.wandb_server import silence
 
+
+def silence(address: str, seconds: float) -> str | None:
+    """Why a W&B server cannot be used, or None where it answers anything at all within `seconds`."""
+    answers: queue.Queue[str | None] = queue.Queue()
+
+    def ask() -> None:
+        try:
+            request = urllib.request.Request(
+                f"{address}/graphql",
+                data=b'{"query": "{ __typename }"}',
+                headers={"Content-Type": "application/json"},
+            )
+            urllib.request.urlopen(request, timeout=seconds).close()
+            answers.put(None)
+        except urllib.error.HTTPError as error:
+            error.close()
+            answers.put(None)
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            # wandb trusts certificates of its own choice; let it judge.
+            answers.put(None if isinstance(reason, ssl.SSLError) else f"{address}: {reason}")
+
+    threading.Thread(target=ask, daemon=True).start()  # looking up a name knows no timeout
+    try:
+        return answers.get(timeout=seconds + 0.5)
+    except queue.Empty:
+        return f"{address} did not answer within {seconds:g} s"
+
+
+# A run folder as one run of Weights & Biases. The folder is the truth: this reads it, and writes wandb/ alone.
 PATIENCE_S = 3.0
 """Seconds in which a server must answer at all, or half of logger.timeout_s; else the run is mirrored offline."""
 

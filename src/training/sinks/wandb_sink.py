@@ -1,7 +1,7 @@
 """The W&B mirror as training sees it: a few lines to a child process, and one bounded wait at the end.
 
 wandb is never imported here: its start-up, its network and its crashes stay out of the training process. The
-child (`src.training.sinks.wandb_mirror`) follows metrics.jsonl by itself; it is kept for the next run of this
+child (`src.training.sinks.wandb_process`) follows metrics.jsonl by itself; it is kept for the next run of this
 process, so a sweep pays its imports once.
 """
 
@@ -26,10 +26,10 @@ from src.config import LoggerConfig
 from src.record import encode
 from src.training.events import Ended, Event, Logged, Started
 from src.training.sinks.summary import path_to_type
-from src.training.sinks.wandb_mirror import lines_of
+from src.training.sinks.wandb_process import lines_of
 from src.training.sinks.wandb_run import read_outcome, write_outcome
 
-MIRROR = "src.training.sinks.wandb_mirror"
+MIRROR = "src.training.sinks.wandb_process"
 
 
 class WandbSink:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from src.config_data import ShardsConfig
-from src.data.corpora import Corpus
+from src.config import ShardsConfig
+from src.data.corpus import Corpus
 from src.data.load import load_data
 from src.data.prepare import folder as preparing
 from src.data.prepare.files import Files
 from src.data.prepare.folder import PARTS, prepare
 from src.data.prepare.sources import Piece
-from src.data.shards.manifest import MANIFEST, Manifest
+from src.data.shard_files import MANIFEST, Manifest
 from src.data.vocabulary import BpeVocabulary, ByteVocabulary
 from src.errors import DataError
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from src.data.prepare.folder import prepare
-from src.data.prepare.hugging_face import HuggingFace
-from src.data.prepare.sources import Piece, split_of
+from src.data.prepare.sources import HuggingFace, Piece, split_of
 from src.data.vocabulary import ByteVocabulary
 from src.errors import DataError
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from src import ROOT
-from src.config_data import ShardsConfig
+from src.config import ShardsConfig
 from src.data.load import load_data
 from src.data.prepare.__main__ import main, training_texts
 from src.data.prepare.files import Files

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from src.config_data import ShardsConfig
-from src.data.corpora import Corpus
+from src.config import ShardsConfig
+from src.data import shard_files
+from src.data.corpus import Corpus
 from src.data.load import load_data
-from src.data.shards import fingerprint
-from src.data.shards.layout import header
+from src.data.shard_files import header
 from src.data.vocabulary import BpeVocabulary, IdVocabulary
 from src.errors import DataError
 
@@ -156,7 +156,7 @@ class TestRefusals:
 
 
 def test_files_are_not_read_again_for_the_next_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fingerprint, "SETTLED_NS", -1)
+    monkeypatch.setattr(shard_files, "SETTLED_NS", -1)
     before = load(folder.parent)
-    monkeypatch.setattr(fingerprint, "read_fingerprint", lambda layout: pytest.fail(f"{layout.path} is read again"))
+    monkeypatch.setattr(shard_files, "read_fingerprint", lambda layout: pytest.fail(f"{layout.path} is read again"))
     assert load(folder.parent).hash == before.hash

@@ -2,12 +2,12 @@ import json
 
 import pytest
 
+from src.compose import compose
 from src.config import Config
 from src.data.load import load_data
 from src.data.tasks.data import TASKS, TaskData
 from src.ends import TokenEnds
 from src.errors import ConfigError
-from src.settings import compose
 
 
 def task_data(*overrides: str) -> tuple[TaskData, Config]:

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest
 
-from src.data.random_words import random_words
-from src.data.tasks.draws import below, exponentials, members, normals, uniforms, weighted_members
+from src.data.tasks.task import below, exponentials, members, normals, uniforms, weighted_members
+from src.randomness import random_words
 
 WORDS = random_words(5, 0, 40_000)
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from src.compose import compose
 from src.config import Config, LoggerConfig
 from src.costs import Costs
 from src.ends import TokenEnds
 from src.geometry import Geometry
 from src.record import Record
-from src.settings import compose
 from src.training.sinks import wandb_sink
 
 MakeRun = Callable[..., tuple[Record, Path]]

@@ -1,12 +1,12 @@
 import doctest
 import math
 
-from src.training.sinks import quantities
-from src.training.sinks.quantities import MISSING, shown
+from src import metrics
+from src.metrics import MISSING, shown
 
 
 def test_the_examples_of_the_docstrings_hold() -> None:
-    assert doctest.testmod(quantities).failed == 0
+    assert doctest.testmod(metrics).failed == 0
 
 
 def test_a_missing_number_is_a_dash_and_a_zero_is_a_zero() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from src.metrics import MISSING
 from src.record import SAMPLE, Record, Status
-from src.training.sinks.quantities import MISSING
 from src.training.sinks.summary import print_ending, summary_table
 
 MakeRun = Callable[..., tuple[Record, Path]]

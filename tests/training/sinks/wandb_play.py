@@ -79,14 +79,14 @@ def inspect(folder: Path) -> dict[str, Any]:
 
 def children_of(process_id: int) -> list[psutil.Process]:
     children = psutil.Process(process_id).children(recursive=True)
-    return [child for child in children if "src.training.sinks.wandb_mirror" in child.cmdline()]
+    return [child for child in children if "src.training.sinks.wandb_process" in child.cmdline()]
 
 
 PARENT = """
 import sys, time
 from pathlib import Path
 from src.record import Record
-from src.settings import compose
+from src.compose import compose
 from src.training.events import Logged, Started
 from src.training.sinks import open_sinks
 folder = Path(sys.argv[1])
