@@ -89,13 +89,12 @@ def test_a_text_past_the_context_or_with_foreign_characters_is_refused(config, t
 
 
 def test_a_token_of_several_characters_is_one_row_with_its_text(config, tmp_path, monkeypatch):
-    from src import head_maps
     from src.data.vocabulary import IdVocabulary
 
     drawn = {}
-    original = head_maps.draw_layers
+    original = maps.draw_layers
     monkeypatch.setattr(
-        head_maps,
+        maps,
         "draw_layers",
         lambda layers, labels, **rest: drawn.update(labels=labels) or original(layers, labels, **rest),
     )

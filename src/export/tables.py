@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from src.attention_kinds import own_settings
 from src.errors import RunError
 from src.export.columns import FORMER, Columns, Kind
 from src.record import Record, encode
@@ -100,9 +101,9 @@ def _values(record: Record) -> Iterator[tuple[str, Any]]:
         yield name, getattr(record, name)
     for name in ("kv_heads", "head_dim", "regime"):
         yield name, geometry.get(name)
-    is_latent = geometry.get("attention") == "latent"
+    used = own_settings(geometry.get("attention"))
     for name in ("latent_dim", "rope_dim"):
-        yield name, geometry.get(name) if is_latent else None
+        yield name, geometry.get(name) if name in used else None
     yield "attention_kernel", environment.get("attention_kernel")
     yield "data.source", _without_its_folder(record.data.get("source"))
     yield "segments", len(record.segments) or None
