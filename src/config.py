@@ -260,18 +260,6 @@ def _deciding(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     }
 
 
-def decides_result(setting: str) -> bool:
-    """Whether a dotted setting belongs to the identity of a run: runs are comparable where all such are alike.
-
-    >>> decides_result("training.learning_rate"), decides_result("data.path"), decides_result("logger.mode")
-    (True, False, False)
-    """
-    section, _, name = setting.partition(".")
-    if section in _NOT_IDENTITY or setting == "training.learning_rate_from":
-        return False
-    return section != "data" or name not in _WHERE_DATA_LIES
-
-
 def config_hash(identity: Mapping[str, Any], data_hash: str) -> str:
     """Twelve hexadecimal digits that name these settings on this corpus.
 

@@ -19,6 +19,8 @@ CORE = {
     "published",
     "metrics",
     "record",
+    "run_status",
+    "sweep_file",
     "errors",
     "randomness",
 }
