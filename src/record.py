@@ -103,7 +103,8 @@ class Record:
         if version != SCHEMA_VERSION:
             raise RunError(f"{path} has schema_version {version}; this code reads {SCHEMA_VERSION}")
         try:
-            return cls(**values | {"summary": dict(decode(values["summary"]))})
+            values["summary"] = dict(decode(values["summary"]))
+            return cls(**values)
         except (TypeError, KeyError) as error:
             raise RunError(f"{path} is not a record: {error}") from None
 

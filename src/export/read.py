@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -42,7 +42,7 @@ class Source:
     name: str
     runs: list[ReadRun]
     left_out: list[LeftOut] = field(default_factory=list)
-    plans: list[Mapping[str, Any]] | None = None
+    plans: Sequence[Mapping[str, Any]] | None = None
     partial: str | None = None
 
 

@@ -29,8 +29,8 @@ def run_id(config: Config, geometry: Geometry, data_hash: str) -> str:
 
 def new_record(name: str, config_hash: str, config: Mapping[str, Any], **known: Any) -> Record:
     """The record of a run that starts here, now and with this code. `known`: what else is known of it by now."""
-    here = {"started_at": now(), "code": code_identity(), "environment": environment()}
-    values = {"data": {}, "geometry": {}, "costs": {}} | here | known
+    here: dict[str, Any] = {"started_at": now(), "code": code_identity(), "environment": environment()}
+    values = {"data": {}, "geometry": {}, "costs": {}, **here, **known}
     return Record(run_id=name, status="running", config=dict(config), config_hash=config_hash, **values)
 
 
