@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from src.compose import CONF_DIR, compose, groups
 from src.geometry import Geometry
@@ -14,9 +17,26 @@ NEEDS = {"text_file": ["data.path=text.txt"]}
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
-def test_every_choice_composes_and_has_a_geometry(file: Path) -> None:
+def test_every_choice_composes_to_the_model_that_it_says(file: Path) -> None:
     config = compose([f"{file.parent}={file.stem}", *NEEDS.get(file.stem, [])])
-    assert Geometry.of(config).heads == config.heads
+    text = (CONF_DIR / file).read_text(encoding="utf-8")
+    prefix = "" if "@package _global_" in text else f"{file.parent}."
+    given = {override.partition("=")[0] for override in NEEDS.get(file.stem, [])}
+    for name, value in _settings(yaml.safe_load(text), prefix):
+        got = config
+        for part in name.split("."):
+            got = getattr(got, part)
+        assert got == value or name in given, f"{file} says {name}={value}"
+    assert Geometry.of(config).layers == config.model.layers
+
+
+def _settings(written: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """What a file sets to a plain value: its lists of defaults apart."""
+    for name, value in written.items():
+        if isinstance(value, dict):
+            yield from _settings(value, f"{prefix}{name}.")
+        elif name != "defaults" and "${" not in str(value):
+            yield prefix + name, value
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
