@@ -95,7 +95,7 @@ HASHED_AT_ONCE = 1 << 24
 
 
 @dataclass(frozen=True)
-class Splits:
+class _Splits:
     train: str
     validation: str
     source: str
@@ -115,7 +115,7 @@ def shakespeare(data: TextConfig, launch_dir: Path) -> Corpus:
             f"({', '.join(HELD_OUT)}); leave it null"
         )
     train, validation = read_plays()
-    return _of_characters(data, Splits(train, validation, source(), HELD_OUT))
+    return _of_characters(data, _Splits(train, validation, source(), HELD_OUT))
 
 
 def tinyshakespeare(data: TextConfig, launch_dir: Path) -> Corpus:
@@ -165,7 +165,15 @@ def bytes_file(data: TextConfig, launch_dir: Path) -> Corpus:
     )
 
 
-def _of_characters(data: TextConfig, splits: Splits) -> Corpus:
+TEXTS = {
+    "shakespeare": shakespeare,
+    "tinyshakespeare": tinyshakespeare,
+    "text_file": text_file,
+    "bytes_file": bytes_file,
+}
+
+
+def _of_characters(data: TextConfig, splits: _Splits) -> Corpus:
     vocabulary = CharacterVocabulary.of(splits.train + splits.validation)
     return Corpus(
         name=data.name,
@@ -200,9 +208,9 @@ def _find_or_download(launch_dir: Path) -> tuple[Path, bytes]:
         ) from None
 
 
-def _contiguous(text: str, data: TextConfig, source: str) -> Splits:
+def _contiguous(text: str, data: TextConfig, source: str) -> _Splits:
     n_train = training_share(len(text), _fraction(data))
-    return Splits(text[:n_train], text[n_train:], source)
+    return _Splits(text[:n_train], text[n_train:], source)
 
 
 def _fraction(data: TextConfig) -> float:
