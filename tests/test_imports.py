@@ -21,7 +21,9 @@ CORE = {
     "record",
     "errors",
     "randomness",
+    "section",
 }
+TASKS = "src.data.tasks"  # each is a part of the configuration, and draws its examples with numpy alone
 FILES = sorted((ROOT / "src").rglob("*.py")) + sorted((ROOT / "analysis").rglob("*.py"))
 
 
@@ -47,7 +49,7 @@ def room(module: str) -> str | None:
     parts = module.split(".")
     if parts[0] != "src" or len(parts) == 1:
         return None
-    return "core" if parts[1] in CORE else parts[1]
+    return "core" if parts[1] in CORE or module.startswith(TASKS) else parts[1]
 
 
 def room_of(path: Path) -> str:

@@ -20,7 +20,6 @@ from src.data.tasks.task import Task
 __all__ = ["TASKS"]
 
 TASKS: dict[str, type[Task]] = {
-    task.model_fields["name"].default: task
-    for task in (Copy, Induction, Recall, Markov, MaxRetrieval, FarthestPoint)
+    task.model_fields["name"].default: task for task in (Copy, Induction, Recall, Markov, MaxRetrieval, FarthestPoint)
 }
 """By name. src.config takes the settings of each from here, src.export their columns, in this order."""

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float32, UInt64
 from pydantic import Field
 
-from src.data.tasks.task import normals, Task
+from src.data.tasks.task import Task, normals
 from src.ends import VectorEnds
 from src.errors import ConfigError
 

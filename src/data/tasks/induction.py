@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Int64, UInt64
 
-from src.data.tasks.task import NO_ANSWER, below, members, Symbols, Task
+from src.data.tasks.task import NO_ANSWER, Symbols, Task, below, members
 from src.ends import TokenEnds
 from src.errors import ConfigError
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float64, Int64, UInt64
 
-from src.data.tasks.task import NO_ANSWER, below, exponentials, uniforms, Symbols, Task
+from src.data.tasks.task import NO_ANSWER, Symbols, Task, below, exponentials, uniforms
 from src.ends import TokenEnds
 from src.errors import ConfigError
 from src.section import Positive

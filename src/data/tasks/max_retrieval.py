@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Float32, Float64, UInt64
 
-from src.data.tasks.task import normals, Task
+from src.data.tasks.task import Task, normals
 from src.ends import VectorEnds
 from src.errors import ConfigError
 from src.randomness import random_words, stream_seed
@@ -73,6 +74,7 @@ def sum_of_largest(vectors: Float[np.ndarray, "B T F"], axes: Float64[np.ndarray
     return (vectors @ axes.T).max(axis=1).sum(axis=1)
 
 
+@cache
 def moments_of_largest(count: int) -> tuple[float, float]:
     """Mean and variance of the largest of `count` independent normal numbers.
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt64
 from pydantic import Field
 
-from src.data.tasks.task import NO_ANSWER, below, members, weighted_members, Task
+from src.data.tasks.task import NO_ANSWER, Task, below, members, weighted_members
 from src.ends import TokenEnds
 from src.errors import ConfigError
 from src.section import Positive, Rate
