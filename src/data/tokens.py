@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from jaxtyping import Integer
+from jaxtyping import Int64, Integer
 
 from src.errors import DataError
 
@@ -110,6 +110,18 @@ def chunks(tokens: Tokens, size: int = CHUNK) -> Iterator[Integer[np.ndarray, " 
     places = [*range(0, len(tokens), size), len(tokens)]
     for start, stop in pairwise(places):
         yield tokens[start:stop]
+
+
+def known_tokens(tokens: Integer[np.ndarray, " T"] | Sequence[int], size: int) -> Int64[np.ndarray, " T"]:
+    """The tokens as numbers. Raises DataError for one outside 0 to size - 1."""
+    ids = np.asarray(tokens, dtype=np.int64)
+    outside = (ids < 0) | (ids >= size)
+    if outside.any():
+        raise DataError(
+            f"token {ids[outside][0]} is none of the vocabulary's {size} (0 to {size - 1}); "
+            "were the tokens made with another vocabulary?"
+        )
+    return ids
 
 
 def check_tokens(tokens: Integer[np.ndarray, " N"], vocabulary_size: int, path: Path, offset: int) -> None:
