@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from src.data.prepare import files
-from src.data.prepare.files import Files
-from src.data.prepare.sources import Piece, Split, split_of
+from src.data.prepare import sources
+from src.data.prepare.sources import Files, Piece, Split, split_of
 from src.errors import DataError
 
 DOCUMENTS = [f"Document {i} says {'é' * (i % 5)} something — or other.\n" for i in range(200)]
@@ -35,8 +34,8 @@ def source(*paths: Path, fraction: float = 0.1, part_bytes: int = 1000, column: 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "PIECE_BYTES", 64)
-    monkeypatch.setattr(files, "CUT_WITHIN", 40)
+    monkeypatch.setattr(sources, "PIECE_BYTES", 64)
+    monkeypatch.setattr(sources, "CUT_WITHIN", 40)
 
 
 @pytest.mark.usefixtures("small")

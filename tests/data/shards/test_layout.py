@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from src.data.shard_files import HEADER_BYTES, Layout, header, read_layout
+from src.data.tokens import HEADER_BYTES, Layout, header, read_layout
 from src.errors import DataError
 
 TOKENS = np.arange(500)
