@@ -58,11 +58,6 @@ class TrainingBatches:
         self._shuffled = ShuffledEpochs(self._per_epoch, seed)
 
     @property
-    def windows_per_epoch(self) -> int:
-        """Windows of one epoch; every epoch has as many."""
-        return self._per_epoch
-
-    @property
     def steps_per_epoch(self) -> int:
         """Steps that show at least one whole epoch."""
         return -(-self._per_epoch // self._batch_size)
@@ -134,12 +129,6 @@ class EvaluationWindows:
 
     def __len__(self) -> int:
         return -(-self._count // self._batch_size) + self._has_tail
-
-    @property
-    def tokens(self) -> int:
-        """Predictions over all batches."""
-        tail = self._windows.last_target - self._tail_start if self._has_tail else 0
-        return self._count * self._windows.context_length + tail
 
     def loss_floor(self) -> None:
         """Nobody knows the least loss that a model of a text can have."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -91,5 +91,5 @@ def test_it_trains_and_is_evaluated_recorded_and_exported(of: Callable[..., Conf
     assert record.data["source"] == f"{__name__}, version 1"
 
     write_export(read_group(result.folder.parent), tmp_path / "export")
-    row: dict[str, Any] = pd.read_parquet(tmp_path / "export" / "runs.parquet").iloc[0].to_dict()
+    row = pd.read_parquet(tmp_path / "export" / "runs.parquet").iloc[0]
     assert (row["run_id"], row["config.data.name"], row["config.data.hours_later"]) == (record.run_id, "clock", 5)

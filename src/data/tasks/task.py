@@ -1,4 +1,4 @@
-"""What every synthetic task answers, and the draws that it makes its examples with."""
+"""What every synthetic task answers; and draws from random words, for making examples: numbers, members of a set."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Task(Section):
 
     train_examples: Positive | None
     test_examples: Positive
-    name: str
+    name: Any  # in each task a Literal, which tells it apart
     version: ClassVar[int] = 1
 
     @property
@@ -58,7 +58,6 @@ class Task(Section):
         return 0.0
 
 
-# Draws from random words.
 def below(words: UInt64[np.ndarray, "*N"], bound: int) -> Int64[np.ndarray, "*N"]:
     """Whole numbers from 0 to bound - 1; even to within bound / 2^64.
 

@@ -73,7 +73,7 @@ class TestText:
     def test_any_text_comes_back_whole_however_it_is_cut(
         self, tmp_path_factory: pytest.TempPathFactory, text: str, part_bytes: int, fraction: float
     ) -> None:
-        path = tmp_path_factory.mktemp("any") / "t.txt"
+        path = tmp_path_factory.getbasetemp() / "t.txt"
         path.write_bytes(text.encode())
         expected = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
         if not expected:
@@ -172,7 +172,7 @@ def test_a_parquet_file_without_rows_is_refused(tmp_path: Path) -> None:
 def test_any_json_lines_are_documents_or_refused_with_their_offset(
     tmp_path_factory: pytest.TempPathFactory, values: list, part_bytes: int
 ) -> None:
-    path = tmp_path_factory.mktemp("any") / "d.jsonl"
+    path = tmp_path_factory.getbasetemp() / "d.jsonl"
     path.write_text("".join(json.dumps({"text": value}) + "\n" for value in values))
     if not values:
         with pytest.raises(DataError, match="is empty"):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def settings_of(vocabulary: str = "bpe", **changes: Any) -> dict[str, Any]:
     return {"vocabulary": vocabulary, "vocabulary_size": 300, "validation_fraction": 0.2} | changes
 
 
+@cache
 def learn() -> BpeVocabulary:
     return BpeVocabulary.learn([TEXT], 300)
 
