@@ -54,7 +54,7 @@ def _of_its_kind(values: Any) -> DataConfig:
 @cache
 def _data_kinds(kinds: tuple[type[BaseModel], ...]) -> TypeAdapter[Any]:
     """Sections told apart by `name`; which there are is looked up each time, as tasks may be registered later."""
-    return TypeAdapter(Annotated[Union[kinds], Field(discriminator="name")])  # noqa: UP007
+    return TypeAdapter(Annotated[Union[kinds], Field(discriminator="name")])  # pyright: ignore  # noqa: UP007
 
 
 Attention = Literal["grouped", "latent"]
