@@ -8,8 +8,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args
 
-from pydantic import BaseModel, Field, PlainValidator, SerializeAsAny, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    PlainValidator,
+    SerializeAsAny,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
+from src.attention_kinds import kind_of
 from src.data.tasks import TASKS
 from src.data.tasks.task import Task
 from src.errors import ConfigError, did_you_mean
@@ -57,7 +67,7 @@ def _data_kinds(kinds: tuple[type[BaseModel], ...]) -> TypeAdapter[Any]:
     return TypeAdapter(Annotated[Union[kinds], Field(discriminator="name")])  # pyright: ignore  # noqa: UP007
 
 
-Attention = Literal["grouped", "latent"]
+Attention = Annotated[str, AfterValidator(lambda name: kind_of(name).name)]
 Regime = Literal["fixed_width", "fixed_head_dim", "equal_params", "equal_cache", "equal_cost"]
 Kernel = Literal["auto", "fused", "flash", "math", "folded", "repeat"]
 
@@ -185,19 +195,35 @@ class Config(Section):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The settings that decide a result: what a run is named and recognised by.
-
-        Where the files go, who watches and where the corpus lies do not belong (the corpus counts by
-        its content).
-        """
-        values = self.model_dump(exclude=_NOT_IDENTITY)
-        values["data"] = {name: value for name, value in values["data"].items() if name not in _WHERE_DATA_LIES}
-        values["training"].pop("learning_rate_from")  # the rate that it gave belongs
-        return values
+        """The settings that decide a result: what a run is named and recognised by."""
+        return _deciding(self.model_dump())
 
 
-_NOT_IDENTITY = {"logger", "sweep", "resume", "runs_dir", "group", "sample", "measurement"}
-_WHERE_DATA_LIES = {"path", "train", "validation", "verify"}
+NOT_IDENTITY = frozenset(
+    {
+        *("logger", "sweep", "resume", "runs_dir", "group", "sample", "measurement"),  # who watches, where files go
+        *("data.path", "data.train", "data.validation", "data.verify"),  # where a corpus lies: it counts by its hash
+        "training.learning_rate_from",  # the rate that it gave counts
+    }
+)
+"""Settings, and sections as a whole, that do not decide a result."""
+
+
+def decides_result(setting: str) -> bool:
+    """Whether two runs must agree on a setting to be comparable; of settings in dotted form, sections included.
+
+    >>> [decides_result(name) for name in ("heads", "data.order", "data.path", "logger.mode", "logger")]
+    [True, True, False, False, False]
+    """
+    return setting not in NOT_IDENTITY and setting.partition(".")[0] not in NOT_IDENTITY
+
+
+def _deciding(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    return {
+        name: _deciding(value, f"{prefix}{name}.") if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if decides_result(prefix + name)
+    }
 
 
 def config_hash(identity: Mapping[str, Any], data_hash: str) -> str:
@@ -282,6 +308,5 @@ def _extra(location: tuple[int | str, ...]) -> str:
     return str(unknown_setting(full))
 
 
-ATTENTIONS: tuple[str, ...] = get_args(Attention)
 REGIMES: tuple[str, ...] = get_args(Regime)
 KERNELS: tuple[str, ...] = get_args(Kernel)

@@ -18,8 +18,8 @@ from src.config import TrainingConfig
 from src.data.permutation import ShuffledEpochs
 from src.data.tasks.task import Task
 from src.data.vocabulary import IdVocabulary, Vocabulary
-from src.ends import Ends, TokenEnds
 from src.errors import ConfigError
+from src.io_spec import IOSpec, TokenSpec
 from src.randomness import WORDS_A_COUNT, random_words, stream_seed
 
 if TYPE_CHECKING:
@@ -47,18 +47,18 @@ class TaskData:
         return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
 
     @property
-    def ends(self) -> Ends:
-        return self.task.ends
+    def io_spec(self) -> IOSpec:
+        return self.task.io_spec
 
     @property
     def has_answers(self) -> bool:
         """Whether an answer is right or wrong; a vector is only near or far."""
-        return isinstance(self.ends, TokenEnds)
+        return isinstance(self.io_spec, TokenSpec)
 
     @property
     def vocabulary(self) -> Vocabulary | None:
         """The tokens as numbers; None where the examples are vectors."""
-        return IdVocabulary(self.ends.vocabulary_size) if isinstance(self.ends, TokenEnds) else None
+        return IdVocabulary(self.io_spec.vocabulary_size) if isinstance(self.io_spec, TokenSpec) else None
 
     @property
     def bytes_per_token(self) -> None:
@@ -76,7 +76,7 @@ class TaskData:
             "bytes_per_token": self.bytes_per_token,
             "train_examples": self.task.train_examples,
             "test_examples": self.task.test_examples,
-            "ends": asdict(self.ends),
+            "ends": asdict(self.io_spec),
             "vocabulary_size": vocabulary.size if vocabulary else None,
             "vocabulary_hash": vocabulary.hash if vocabulary else None,
             "vocabulary": vocabulary.facts if vocabulary else None,

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from src.attention_kinds import own_settings
 from src.errors import RunError
 from src.export.columns import Columns, Kind
 from src.metrics import METRICS
@@ -92,9 +93,9 @@ def _values(record: Record) -> Iterator[tuple[str, Any]]:
         yield name, record.config.get(name)
     for name in ("heads", "kv_heads", "head_dim", "context_length", "regime", "attention"):
         yield name, geometry.get(name)
-    is_latent = geometry.get("attention") == "latent"
+    used = own_settings(geometry.get("attention"))
     for name in ("latent_dim", "rope_dim"):
-        yield name, geometry.get(name) if is_latent else None
+        yield name, geometry.get(name) if name in used else None
     yield "attention_kernel", environment.get("attention_kernel")
     yield "data_hash", record.data.get("hash")
     yield "segments", len(record.segments) or None

@@ -17,10 +17,8 @@ from src.record import LOCK, RECORD, Record, remove_stale_temporaries
 def run_id(config: Config, geometry: Geometry, data_hash: str) -> str:
     """A name of letters, digits and dashes that says what the run is, ended by the hash of its settings and corpus."""
     parts = [config.model.name, config.data.name, f"h{geometry.heads}"]
-    if geometry.is_latent:
-        parts.append(f"mla{geometry.latent_dim}r{geometry.rope_dim}")
-    elif geometry.kv_heads != geometry.heads:
-        parts.append(f"kv{geometry.kv_heads}")
+    label = geometry.kind.run_label(geometry)
+    parts += [label] if label else []
     parts += [f"c{geometry.context_length}", f"s{config.seed}"]
     readable = re.sub(r"[^A-Za-z0-9]+", "_", "-".join(parts).replace("-", "\0")).replace("_", "-")
     return f"{readable[:120]}-{config_hash(config.identity, data_hash)}"

@@ -58,7 +58,7 @@ def run(
     before a folder is made, a folder that cannot be held or read RunError.
     """
     config = plan.config
-    runtime = choose_runtime(config, plan.geometry, plan.data.ends)
+    runtime = choose_runtime(config, plan.geometry, plan.data.io_spec)
     if config.attention_kernel != "auto":
         check_kernel(config.attention_kernel, runtime.device, runtime.torch_dtype, plan.geometry, config.model.dropout)
     folder = claim(plan.parent, plan.run_id, config.resume)
@@ -225,7 +225,7 @@ def _running_record(plan: Plan, runtime: Runtime, folder: RunFolder, from_step: 
 
 
 def _costs(plan: Plan, runtime: Runtime) -> Costs:
-    return Costs.of(plan.geometry, plan.data.ends, runtime.dtype)
+    return Costs.of(plan.geometry, plan.data.io_spec, runtime.dtype)
 
 
 def _training_summary(plan: Plan, runtime: Runtime, parts: Parts) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from src.data.examples import EvaluationExamples, Examples, TaskData, TrainingEx
 from src.data.load import count_answers, load_data
 from src.data.tasks import TASKS as KINDS
 from src.data.tasks.task import Task
-from src.ends import TokenEnds
 from src.errors import ConfigError
+from src.io_spec import TokenSpec
 from tests.data.tasks.conftest import COPY, LENGTHS, TASKS, named
 
 Settings = Callable[..., Config]
@@ -90,7 +90,7 @@ class TestEveryTask:
 
     def test_batches_have_the_types_that_models_read(self, task: Task) -> None:
         inputs, targets = training(task).batch(0)
-        expected = torch.int64 if isinstance(task.ends, TokenEnds) else torch.float32
+        expected = torch.int64 if isinstance(task.io_spec, TokenSpec) else torch.float32
         assert inputs.dtype == targets.dtype == expected
         assert inputs.is_contiguous()
         assert targets.is_contiguous()
@@ -163,7 +163,7 @@ class TestTaskData:
         facts = data.facts
         assert json.loads(json.dumps(facts)) == facts
         assert facts["hash"] == data.hash
-        is_tokens = isinstance(data.ends, TokenEnds)
+        is_tokens = isinstance(data.io_spec, TokenSpec)
         assert (facts["vocabulary"] is not None) == is_tokens
         assert (data.vocabulary is not None) == is_tokens
         assert data.has_answers == is_tokens

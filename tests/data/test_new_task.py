@@ -12,10 +12,10 @@ from jaxtyping import Int64, UInt64
 from src.config import Config, setting_names, settings_of_kind
 from src.data.tasks import TASKS
 from src.data.tasks.task import Task, below
-from src.ends import TokenEnds
 from src.errors import ConfigError
 from src.export.read import read_group
 from src.export.write import write_export
+from src.io_spec import TokenSpec
 from src.section import Positive
 from src.training.plan import plan_run
 from src.training.run import run
@@ -39,8 +39,8 @@ class Clock(Task):
     hours_later: Positive
 
     @property
-    def ends(self) -> TokenEnds:
-        return TokenEnds(24)
+    def io_spec(self) -> TokenSpec:
+        return TokenSpec(24)
 
     def words(self, length: int) -> int:
         return length

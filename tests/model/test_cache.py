@@ -62,7 +62,7 @@ def test_appending_gives_views_of_all_so_far_and_no_copies(of_kind, normal):
 
 def test_appending_past_the_room_is_refused(kind, make_model, tokens):
     model = make_model(kind)
-    cache = model.make_cache(1, positions=4)
+    cache = model.make_cache(1, capacity=4)
     model(tokens(1, 3), cache)
     with pytest.raises(ValueError, match="the cache holds 4 positions; 5 do not fit"):
         model(tokens(1, 2), cache)

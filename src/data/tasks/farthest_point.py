@@ -9,8 +9,8 @@ from jaxtyping import Float32, UInt64
 from pydantic import Field
 
 from src.data.tasks.task import Task, normals
-from src.ends import VectorEnds
 from src.errors import ConfigError
+from src.io_spec import VectorSpec
 
 
 class FarthestPoint(Task):
@@ -33,8 +33,8 @@ class FarthestPoint(Task):
     features: Annotated[int, Field(ge=2)]
 
     @property
-    def ends(self) -> VectorEnds:
-        return VectorEnds(self.features, outputs=self.features, is_pooled=False)
+    def io_spec(self) -> VectorSpec:
+        return VectorSpec(self.features, outputs=self.features, is_pooled=False)
 
     def check_length(self, length: int) -> None:
         if length < 2:

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Int64, UInt64
 
 from src.data.tasks.task import NO_ANSWER, Symbols, Task, below, members
-from src.ends import TokenEnds
 from src.errors import ConfigError
+from src.io_spec import TokenSpec
 
 
 class Induction(Task):
@@ -33,8 +33,8 @@ class Induction(Task):
     symbols: Symbols
 
     @property
-    def ends(self) -> TokenEnds:
-        return TokenEnds(self.symbols)
+    def io_spec(self) -> TokenSpec:
+        return TokenSpec(self.symbols)
 
     def check_length(self, length: int) -> None:
         if length < 4 or length % 2:

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt64
 
 from src.data.tasks.task import NO_ANSWER, Symbols, Task, below, exponentials, uniforms
-from src.ends import TokenEnds
 from src.errors import ConfigError
+from src.io_spec import TokenSpec
 from src.section import Positive
 
 
@@ -36,8 +36,8 @@ class Markov(Task):
     depth: Positive
 
     @property
-    def ends(self) -> TokenEnds:
-        return TokenEnds(self.symbols)
+    def io_spec(self) -> TokenSpec:
+        return TokenSpec(self.symbols)
 
     @property
     def contexts(self) -> int:

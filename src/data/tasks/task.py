@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64, UInt64
 from pydantic import Field
 
-from src.ends import Ends
+from src.io_spec import IOSpec
 from src.section import Positive, Section
 
 NO_ANSWER = -100
@@ -33,7 +33,7 @@ class Task(Section):
 
     @property
     @abstractmethod
-    def ends(self) -> Ends:
+    def io_spec(self) -> IOSpec:
         """What a model reads and what it answers."""
 
     def check_length(self, length: int) -> None:

@@ -13,7 +13,7 @@ from src.data.tasks.markov import Markov
 from src.data.tasks.max_retrieval import MaxRetrieval
 from src.data.tasks.recall import Recall
 from src.data.tasks.task import Task
-from src.ends import TokenEnds
+from src.io_spec import TokenSpec
 
 T = TypeVar("T", bound=Task)
 
@@ -30,7 +30,7 @@ MARKOV = make(Markov, symbols=3, depth=2)
 MAX_RETRIEVAL = make(MaxRetrieval, directions=3, features=4)
 FARTHEST_POINT = make(FarthestPoint, features=5)
 TASKS = [COPY, INDUCTION, RECALL, MARKOV, MAX_RETRIEVAL, FARTHEST_POINT]
-TOKEN_TASKS = [task for task in TASKS if isinstance(task.ends, TokenEnds)]
+TOKEN_TASKS = [task for task in TASKS if isinstance(task.io_spec, TokenSpec)]
 LENGTHS = {"copy": 64, "induction": 32, "recall": 40, "markov": 60, "max_retrieval": 9, "farthest_point": 7}
 
 

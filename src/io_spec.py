@@ -1,4 +1,4 @@
-"""What goes into a model and what comes out of it. Data says it, model and costs are built to it."""
+"""Input and output of a model: tokens or vectors. Data says it, model and costs are built to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TokenEnds:
+class TokenSpec:
     """Tokens in, logits of the next token out; the loss is cross-entropy in nats an answer."""
 
     vocabulary_size: int
@@ -24,7 +24,7 @@ class TokenEnds:
 
 
 @dataclass(frozen=True)
-class VectorEnds:
+class VectorSpec:
     """Vectors of `features` numbers in, vectors of `outputs` numbers out: one a position, or one for the whole
     sequence where `is_pooled`. Every position may see every other.
 
@@ -40,17 +40,17 @@ class VectorEnds:
         return self.outputs
 
 
-Ends = TokenEnds | VectorEnds
+IOSpec = TokenSpec | VectorSpec
 
 
-def ends_of(values: Mapping[str, Any]) -> Ends:
-    """The ends that a checkpoint wrote as plain values."""
-    return TokenEnds(**values) if "vocabulary_size" in values else VectorEnds(**values)
+def spec_of(values: Mapping[str, Any]) -> IOSpec:
+    """The input and output that a checkpoint wrote as plain values."""
+    return TokenSpec(**values) if "vocabulary_size" in values else VectorSpec(**values)
 
 
-def check_ends(geometry: Geometry, ends: Ends, data_name: str) -> None:
+def check_spec(geometry: Geometry, spec: IOSpec, data_name: str) -> None:
     """Raises ConfigError where a model of this shape cannot read the data or cannot give its answers."""
-    if isinstance(ends, TokenEnds):
+    if isinstance(spec, TokenSpec):
         if not geometry.linear_ends:
             raise ConfigError(
                 f"model.linear_ends=false with data={data_name}: tokens come from a table and leave as logits; "
@@ -62,9 +62,9 @@ def check_ends(geometry: Geometry, ends: Ends, data_name: str) -> None:
             f"model.tied_embeddings=true with data={data_name}: it holds vectors, and there is no table of tokens to "
             "tie; choose model.tied_embeddings=false"
         )
-    if not geometry.linear_ends and (ends.features, ends.outputs) != (geometry.d_model, geometry.d_model):
+    if not geometry.linear_ends and (spec.features, spec.outputs) != (geometry.d_model, geometry.d_model):
         raise ConfigError(
-            f"model.linear_ends=false with data={data_name}: its vectors of {ends.features} and {ends.outputs} numbers "
+            f"model.linear_ends=false with data={data_name}: its vectors of {spec.features} and {spec.outputs} numbers "
             f"enter and leave as they are, so both must be model.d_model={geometry.d_model} wide; choose "
             "model.linear_ends=true, or another width"
         )
