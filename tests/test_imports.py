@@ -21,6 +21,8 @@ CORE = {
     "published",
     "metrics",
     "record",
+    "run_status",
+    "sweep_file",
     "errors",
     "randomness",
     "section",
