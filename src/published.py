@@ -295,7 +295,7 @@ _ALL: Iterable[Published] = (
         experts=_Experts(dense_layers=3, dense_width=18432, width=2048, routed=256, shared=1, used=8),
         vocabulary_size=129280,
         parameters=671_026_419_200,
-        source="deepseek-ai/DeepSeek-V3 inference/configs/config_671B.json and README_WEIGHTS.md (without the MTP module)",
+        source="deepseek-ai/DeepSeek-V3 inference/configs/config_671B.json, README_WEIGHTS.md (no MTP module)",
         query_rank=1536,
     ),
 )

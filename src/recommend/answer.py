@@ -91,7 +91,7 @@ class Answer:
 def answer(request: Request) -> Answer:
     """The recommendation; or, where the request proposes a shape, the judgement of it.
 
-    Raises ConfigError for what cannot be: a budget, width or memory that no shape meets, a proposal at odds with itself.
+    Raises ConfigError for what cannot be: a budget, width or memory that no shape meets, or a contradiction.
     """
     recommended = recommend(request)
     if not request.proposal:
@@ -111,7 +111,7 @@ def recommend(request: Request) -> Case:
     """The shape for a budget: width and heads by the document's rules, keys and values by what the cache costs.
 
     Of the candidates, from the largest cache to the smallest, the first that breaks no rule; where none is left, the
-    smallest cache that fits, and MQA last. Training weighs no cache, so there the first that no sharing rule turns down.
+    smallest cache that fits, and MQA last. Training weighs no cache, so there the first that shares as it should.
     """
     d_model = shapes.width_for(request)
     heads = shapes.heads_for(d_model)
