@@ -10,7 +10,7 @@ from src import costs
 from src.errors import ConfigError
 from src.geometry import Geometry
 
-CACHE_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp8": "float8", "fp32": "float32"}
+CACHE_DTYPES = {"fp16": "float16", "bf16": "bfloat16", "fp8": "float8_e4m3fn", "fp32": "float32"}
 """The dtypes of a cache as they are written on a command line, and as `src.costs` names them."""
 WEIGHT_DTYPE = "bfloat16"
 ALLOWANCE = 10

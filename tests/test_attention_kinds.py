@@ -101,9 +101,7 @@ class SlidingAttention(GroupedAttention):
 
     def look_inside(self, x, *, memory=None, mask=None, is_causal=True):
         near = in_window(x.shape[1], x.shape[1])
-        return super().look_inside(
-            x, memory=memory, mask=near if mask is None else mask & near, is_causal=is_causal
-        )
+        return super().look_inside(x, memory=memory, mask=near if mask is None else mask & near, is_causal=is_causal)
 
 
 def in_window(new: int, seen: int) -> Tensor:

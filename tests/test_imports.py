@@ -18,6 +18,7 @@ CORE = {
     "regimes",
     "costs",
     "io_spec",
+    "memory",
     "published",
     "metrics",
     "record",
@@ -134,10 +135,7 @@ def test_only_the_mirror_imports_wandb() -> None:
 
 def test_no_module_is_reached_from_what_it_imports() -> None:
     circles = [
-        f"{module} <-> {other}"
-        for module in MODULES
-        for other in own_imports(module)
-        if module in reached(other)
+        f"{module} <-> {other}" for module in MODULES for other in own_imports(module) if module in reached(other)
     ]
     assert circles == []
 
