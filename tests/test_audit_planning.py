@@ -6,6 +6,7 @@ import json
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -94,10 +95,8 @@ def test_the_picture_is_drawn_with_a_line_for_each_way_and_the_device(tmp_path: 
     assert (tmp_path / "plan.png").stat().st_size > 10_000
     ax = memory.draw([plan for plan in found if plan.dtype == "float16"], 8, Figure().subplots())
     assert len(ax.get_lines()) == 7 + 1 + 2  # ways, device, contexts
-    mha = ax.get_lines()[0]
-    assert list(mha.get_ydata()) == [
-        costs.cache_bytes(found[0].geometry, 8, int(tokens), "float16") for tokens in mha.get_xdata()
-    ]
+    contexts, cache = np.asarray(ax.get_lines()[0].get_data())
+    assert cache.tolist() == [costs.cache_bytes(found[0].geometry, 8, int(tokens), "float16") for tokens in contexts]
 
 
 @pytest.mark.parametrize(
