@@ -17,12 +17,11 @@ from src.config import Config
 from src.errors import ConfigError, UserError
 from src.geometry import Geometry
 from src.recommend.rules import head_width_note
+from src.run_status import EXIT_CODES
 from src.training.stop import StopFlag
 
 if TYPE_CHECKING:
     from src.sweeps.job import Outcome
-
-EXIT_CODES = {"finished": 0, "interrupted": 130, "preempted": 143}
 
 
 class JobError(Exception):

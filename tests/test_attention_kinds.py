@@ -72,16 +72,12 @@ class Sliding(Grouped):
 class WindowCache(Cache):
     """Keys and values of the last WINDOW tokens, the latest last."""
 
-    def __init__(
-        self, geometry: Geometry, batch: int, capacity: int, dtype: torch.dtype, device: torch.device | str
-    ) -> None:
-        shape = (2, geometry.layers, batch, geometry.kv_heads, min(capacity, WINDOW), geometry.head_dim)
-        self.pairs = torch.zeros(shape, dtype=dtype, device=device)
-        super().__init__(capacity, [self.pairs])
+    def shapes(self, geometry: Geometry, batch: int, capacity: int) -> list[tuple[int, ...]]:
+        return [(2, geometry.layers, batch, geometry.kv_heads, min(capacity, WINDOW), geometry.head_dim)]
 
     def append(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        self._room(key.shape[2])
-        pairs = self.pairs[:, layer]  # 2 B K W D
+        self.room(key.shape[2])
+        pairs = self.storage[0][:, layer]  # 2 B K W D
         held = min(self.length, pairs.shape[3])
         seen = torch.cat([pairs[:, :, :, pairs.shape[3] - held :], torch.stack([key, value]).to(pairs)], dim=3)
         last = seen[:, :, :, -pairs.shape[3] :]
@@ -213,7 +209,9 @@ def test_it_is_benchmarked_beside_naive_code(config: Config) -> None:
     runtime = choose_runtime(config, Geometry.of(config), TokenSpec(65))
     arms = list(make_arms([config], runtime, 65, [1]))
     ticks = iter(range(1000))
-    rows = measure(arms, decode_tokens=2, rounds=1, bandwidth=1e9, clock=lambda: float(next(ticks)), tick=str)
+    rows = measure(
+        arms, decode_tokens=2, rounds=1, bandwidth=1e9, clock=lambda: float(next(ticks)), tick=lambda what: None
+    )
     assert [(row.attention, row.way) for row in rows] == [("sliding", "ours"), ("sliding", "naive repeat")]
     assert rows[0].cache_bytes == WINDOW * 2 * 2 * 4 * 2 * 4
     assert table(rows, 1e9).row_count == 2

@@ -22,6 +22,8 @@ CORE = {
     "published",
     "metrics",
     "record",
+    "run_status",
+    "sweep_file",
     "errors",
     "randomness",
 }

@@ -9,6 +9,7 @@ import pandas as pd
 from analysis.arms import MATCHED_WITHIN
 from analysis.report.blocks import Table
 from analysis.verdict import Verdict
+from src.metrics import bytes_shown
 
 MISSING = "–"  # noqa: RUF001
 _COSTS = {

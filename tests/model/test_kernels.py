@@ -136,7 +136,7 @@ def test_decoding_reads_keys_and_values_as_they_lie(geometry, normal, largest_al
     new = normal(2, kv_heads, 1, 16)
     q = normal(2, 1, 8, 16).transpose(1, 2)  # as a layer hands it over
     keys, values = cache.append(0, new, new)
-    assert keys.untyped_storage().data_ptr() == cache.keys.untyped_storage().data_ptr()
+    assert keys.untyped_storage().data_ptr() == cache.storage[0].untyped_storage().data_ptr()
     scores = q.shape[0] * g.heads * keys.shape[2] * 8
     assert largest_allocation(lambda: attend(q, keys, values, scale=0.25)) <= scores < keys.numel() * 8
     repeated = largest_allocation(lambda: attend(q, keys, values, scale=0.25, kernel="repeat"))

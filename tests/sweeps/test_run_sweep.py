@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from src.errors import ConfigError
-from src.sweeps import local
-from src.sweeps import run as conduct_module
+from src.run_status import RunStatus, State
+from src.sweep_file import read_plans
+from src.sweeps import progress as progress_module
 from src.sweeps.job import Outcome
-from src.sweeps.manifest import read_plans
-from src.sweeps.progress import Desk
+from src.sweeps.launchers import Local
+from src.sweeps.plan import SweepPlan
+from src.sweeps.progress import Progress
 from src.sweeps.run import exit_code
-from src.sweeps.states import State
-from src.sweeps.table import Row
 from src.training import loop
 from src.training.folder import claim
 from tests.sweeps.conftest import PlanIt, SweepIt, records
@@ -53,7 +54,7 @@ def test_a_job_that_ends_badly_is_contained_recorded_and_makes_the_command_fail(
     swept = sweep_it("heads=1,2,4")
     assert swept.code == 1
     assert swept.states == {"heads=1": "finished", "heads=2": state, "heads=4": "finished"}
-    record = swept.plan.jobs[1].standing().record
+    record = swept.plan.jobs[1].status().record
     assert record is not None
     assert record.error is not None
     assert "Traceback" in record.error["traceback"]
@@ -80,7 +81,7 @@ def test_fail_fast_starts_no_further_job_and_says_which(sweep_it: SweepIt, monke
     Fault(monkeypatch, ValueError("broken"))
     swept = sweep_it("heads=1,2,4", "sweep.fail_fast=true")
     assert swept.code == 1
-    assert swept.states == {"heads=1": "finished", "heads=2": "failed", "heads=4": "new"}
+    assert swept.states == {"heads=1": "finished", "heads=2": "failed", "heads=4": "not_run"}
     assert "not run" in swept.text
     (plan,) = read_plans(swept.plan.group)
     assert [job["state"] for job in plan["jobs"]] == ["finished", "failed", "not_run"]
@@ -105,15 +106,16 @@ def test_the_same_command_again_runs_exactly_what_is_missing(
     assert records(second.plan.group) == after
 
 
-def test_more_seeds_and_arms_top_a_sweep_up_and_a_changed_setting_makes_new_runs(sweep_it: SweepIt) -> None:
-    first = sweep_it("heads=1,2")
-    more = sweep_it("heads=1,2,4", "seed=0,1")
-    assert len([line for line in more.text.splitlines() if line.startswith("[") and "finished" in line]) == 4
-    (plan,) = read_plans(first.plan.group)
-    assert len(plan["jobs"]) == 6
+def test_more_seeds_and_arms_top_a_sweep_up_and_a_changed_setting_makes_new_runs(
+    finished: SweepPlan, sweep_it: SweepIt
+) -> None:
+    more = sweep_it("heads=1,2,4", "seed=0,1,2")
+    assert len([line for line in more.text.splitlines() if line.startswith("[") and "finished" in line]) == 3
+    (plan,) = read_plans(finished.group)
+    assert len(plan["jobs"]) == 9
     sweep_it("heads=1", "training.max_steps=13")
-    assert len(records(first.plan.group)) == 7
-    assert [len(plan["jobs"]) for plan in read_plans(first.plan.group)] == [6, 1]
+    assert len([record for record in records(finished.group).values() if record.status == "finished"]) == 10
+    assert [len(plan["jobs"]) for plan in read_plans(finished.group)] == [9, 1]
 
 
 def test_failed_jobs_are_retried_up_to_a_limit_and_beyond_it_when_asked(
@@ -135,7 +137,7 @@ def test_a_divergence_is_a_result_and_not_retried(sweep_it: SweepIt) -> None:
     first, second = sweep_it(*words), sweep_it(*words)
     assert first.code == second.code == 1
     assert list(second.states.values()) == ["diverged", "finished"]
-    record = second.plan.jobs[0].standing().record
+    record = second.plan.jobs[0].status().record
     assert record is not None
     assert len(record.segments) == 1
 
@@ -146,17 +148,14 @@ def test_points_that_cannot_be_stop_a_sweep_before_anything_is_made(sweep_it: Sw
     assert not (tmp_path / "runs").exists()
 
 
-def test_points_that_cannot_be_are_recorded_as_skipped_when_asked(sweep_it: SweepIt) -> None:
-    swept = sweep_it("heads=3,4", "sweep.invalid=skip")
-    assert swept.code == 0
-    found = records(swept.plan.group)
-    assert sorted(record.status for record in found.values()) == ["finished", "skipped"]
-    (skipped,) = [record for record in found.values() if record.status == "skipped"]
-    assert skipped.config["heads"] == 3
-    assert skipped.error is not None
-    assert "does not divide" in skipped.error["message"]
-    (plan,) = read_plans(swept.plan.group)
-    assert [point["run_id"] for point in plan["skipped"]] == [skipped.run_id]
+def test_points_that_cannot_be_are_recorded_as_skipped_when_asked(finished: SweepPlan) -> None:
+    found = records(finished.group)
+    assert Counter(record.status for record in found.values()) == {"finished": 6, "skipped": 2}
+    skipped = [record for record in found.values() if record.status == "skipped"]
+    assert {record.config["heads"] for record in skipped} == {3}
+    assert all("does not divide" in record.error["message"] for record in skipped if record.error)
+    (plan,) = read_plans(finished.group)
+    assert {point["run_id"] for point in plan["skipped"]} == {record.run_id for record in skipped}
 
 
 def test_a_dry_run_shows_the_plan_and_makes_nothing(sweep_it: SweepIt, tmp_path: Path) -> None:
@@ -168,11 +167,11 @@ def test_a_dry_run_shows_the_plan_and_makes_nothing(sweep_it: SweepIt, tmp_path:
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_plan_tells_time_and_disk_by_runs_that_are_finished(sweep_it: SweepIt) -> None:
-    assert "no finished run is like these" in sweep_it("heads=1,2").text
-    text = sweep_it("heads=1,2", "seed=1", "sweep.dry_run=true").text
+def test_the_plan_tells_time_and_disk_by_runs_that_are_finished(finished: SweepPlan, sweep_it: SweepIt) -> None:
+    assert "no finished run is like these" in sweep_it("model.layers=1", "sweep.dry_run=true").text
+    text = sweep_it("heads=1,2", "seed=2", "sweep.dry_run=true").text
     assert "for 2 jobs" in text
-    assert "on disk (by 2 finished runs)" in text
+    assert "on disk (by 4 finished runs)" in text
 
 
 def test_a_signal_in_one_job_ends_the_sweep_tidily_and_the_rerun_completes_it(
@@ -189,7 +188,7 @@ def test_a_signal_in_one_job_ends_the_sweep_tidily_and_the_rerun_completes_it(
         patch.setattr(loop.Trainer, "step", interrupt)
         swept = sweep_it("heads=1,2,4", "seed=0")
     assert swept.code == 130
-    assert list(swept.states.values()) == ["finished", "interrupted", "new"]
+    assert list(swept.states.values()) == ["finished", "interrupted", "not_run"]
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert "the same command again" in swept.text
     assert sweep_it("heads=1,2,4", "seed=0").code == 0
@@ -210,7 +209,7 @@ def test_a_signal_in_an_evaluation_ends_the_sweep_as_tidily(sweep_it: SweepIt, m
         patch.setattr(loop, "evaluate", evaluate)
         swept = sweep_it("heads=2,4")
     assert swept.code == 143
-    assert list(swept.states.values()) == ["preempted", "new"]
+    assert list(swept.states.values()) == ["preempted", "not_run"]
     assert sweep_it("heads=2,4").code == 0
 
 
@@ -219,7 +218,7 @@ def test_a_job_that_another_process_runs_is_waited_for_and_taken_over_when_it_is
 ) -> None:
     job = plan_it("heads=1,2").jobs[0]
     held = claim(job.folder.parent, job.run_id, "auto")
-    monkeypatch.setattr(conduct_module.time, "sleep", lambda _: held.release())
+    monkeypatch.setattr(progress_module.time, "sleep", lambda _: held.release())
     swept = sweep_it("heads=1,2")
     assert swept.code == 0
     assert "waiting for 1 of the jobs" in swept.text
@@ -241,19 +240,16 @@ def test_a_job_that_another_process_runs_is_waited_for_and_taken_over_when_it_is
         (["finished", "not_run"], signal.SIGTERM, 143),
     ],
 )
-def test_the_exit_code_is_0_only_where_all_finished(
-    plan_it: PlanIt, states: list[State], signal_number: int | None, code: int
-) -> None:
-    job = plan_it().jobs[0]
-    assert exit_code([Row(job, state) for state in states], signal_number) == code
+def test_the_exit_code_is_0_only_where_all_finished(states: list[State], signal_number: int | None, code: int) -> None:
+    assert exit_code([RunStatus(Path("run"), state) for state in states], signal_number) == code
 
 
 def test_a_job_that_fails_before_it_has_a_folder_is_named_all_the_same(sweep_it: SweepIt, tmp_path: Path) -> None:
-    def fail_without_a_word(jobs, desk: Desk) -> None:
+    def fail_without_a_word(jobs, progress: Progress) -> None:
         for job in jobs[1:]:
-            desk.begins(job)
-            desk.ends(job, Outcome("failed", "OSError: No space left on device"))
-        local.run_jobs(jobs[:1], desk)
+            progress.begins(job)
+            progress.ends(job, Outcome("failed", "OSError: No space left on device"))
+        Local().run_jobs(jobs[:1], progress)
 
     swept = sweep_it("heads=1,2", run_jobs=fail_without_a_word)
     assert swept.code == 1

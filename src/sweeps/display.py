@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich import box
@@ -15,46 +14,38 @@ from rich.text import Text
 
 from src.errors import RunError
 from src.metrics import MISSING, bytes_shown, duration_shown, shown
-from src.sweeps.job import in_one_line
-from src.sweeps.plan import Estimate, Job, SweepPlan
-from src.sweeps.states import FAILED, TO_CONTINUE, State, state_text
+from src.run_status import FAILED, TO_CONTINUE, RunStatus
+from src.sweeps.estimate import Estimate
+from src.sweeps.plan import SweepPlan
 from src.sweeps.tuning import CHOSEN, choose_rates
 
-
-@dataclass(frozen=True)
-class Row:
-    """One job as it stands. `note`: why it is not finished."""
-
-    job: Job
-    state: State
-    note: str = ""
-    loss: float | None = None
-    speed: float | None = None
+_COLOURS = {"finished": "green", "running": "blue", "not_run": "dim"} | dict.fromkeys(
+    ("interrupted", "preempted", "skipped", "killed"), "yellow"
+)
 
 
-def row(job: Job, said: str | None = None) -> Row:
-    """The job as its folder says; `said` where the folder says nothing of an error."""
-    standing = job.standing()
-    record = standing.record
-    note = standing.reason or said or ""
-    summary = record.summary if record is not None else {}
-    if record is not None and record.error is not None:
-        note = in_one_line(record.error["type"], record.error["message"])
-    return Row(job, standing.state, note, summary.get("val/loss"), summary.get("train/tokens_per_second"))
+def state_text(state: str) -> Text:
+    """A state as people read it."""
+    return Text(state.replace("_", " "), style=_COLOURS.get(state, "red"))
 
 
 def print_plan(
-    console: Console, plan: SweepPlan, title: str, estimate: Estimate | None, workers: int, rows: Sequence[Row]
+    console: Console,
+    plan: SweepPlan,
+    title: str,
+    estimate: Estimate | None,
+    workers: int,
+    statuses: Sequence[RunStatus],
 ) -> None:
     """The plan: what is asked for, what of it is done, refused or merged, and what the rest may cost."""
-    lines = [("plan", _arms(plan)), ("runs", _standings(rows))]
+    missing = [job.has_to_run(status) for job, status in zip(plan.jobs, statuses, strict=True)]
+    lines = [("plan", _arms(plan)), ("runs", _how_they_stand(statuses, missing))]
     if plan.merged:
         lines.append(
             ("merged", f"{_count(len(plan.merged), 'point')} that name a run already named: {_few(plan.merged)}")
         )
-    missing = sum(row.job.is_missing for row in rows)
-    if missing:
-        lines.append(("cost", _cost(estimate, missing, workers)))
+    if any(missing):
+        lines.append(("cost", _cost(estimate, sum(missing), workers)))
     lines.append(("folder", str(plan.group)))
     console.print(Text(title, style="bold"), soft_wrap=True)
     for name, text in lines:
@@ -63,26 +54,26 @@ def print_plan(
         console.print(Text.assemble(("  invalid  ", "yellow"), f"{point.label}: {point.reason}"), soft_wrap=True)
 
 
-def print_ending(console: Console, plan: SweepPlan, rows: Sequence[Row]) -> None:
+def print_ending(console: Console, plan: SweepPlan, statuses: Sequence[RunStatus]) -> None:
     """Every job by name and state, then what to type next."""
-    names = list(dict.fromkeys(name for row in rows for name in row.job.values))
+    names = list(dict.fromkeys(name for status in statuses for name in status.values))
     table = Table(box=box.SIMPLE, title_justify="left")
     for name in names or ["run"]:
         table.add_column(name.rpartition(".")[2], justify="right", no_wrap=True)
     for title in ("state", "val loss", "training"):
         table.add_column(title, justify="left" if title == "state" else "right", no_wrap=True)
     table.add_column("", overflow="fold")
-    for row in rows:
-        cells = [str(row.job.values[name]) for name in names] or [row.job.run_id]
+    for status in statuses:
+        cells = [str(status.values[name]) for name in names] or [status.run_id]
+        speed = shown("train/tokens_per_second", status.summary.get("train/tokens_per_second"))
         table.add_row(
-            *cells, state_text(row.state), shown("val/loss", row.loss), shown("train/tokens_per_second", row.speed),
-            Text(row.note),
+            *cells, state_text(status.state), shown("val/loss", status.loss), speed, Text(status.error or "")
         )  # fmt: skip
     for point in plan.invalid:
         cells = [str(point.values.get(name, MISSING)) for name in names]
         table.add_row(*cells, state_text("skipped"), MISSING, MISSING, Text(point.reason))
     console.print(table)
-    for line in next_steps(plan, rows):
+    for line in next_steps(plan, statuses):
         console.print(Text(line), soft_wrap=True)
 
 
@@ -106,23 +97,23 @@ def print_rates(console: Console, group: Path) -> None:
     console.print(Text(f"next     with other seeds: -m ... training.learning_rate_from={path}"), soft_wrap=True)
 
 
-def next_steps(plan: SweepPlan, rows: Sequence[Row]) -> Iterator[str]:
+def next_steps(plan: SweepPlan, statuses: Sequence[RunStatus]) -> Iterator[str]:
     """How many jobs ended how, where they are, and the command to type next."""
     where = shlex.quote(str(plan.group))
-    yield f"sweep    {_tally(rows)}"
+    yield f"sweep    {_tally(statuses)}"
     yield f"runs     {where}"
-    failed = [row for row in rows if row.state in FAILED]
-    missing = [row for row in rows if row.state in (*TO_CONTINUE, "new", "not_run")]
-    if missing:
+    pairs = list(zip(plan.jobs, statuses, strict=True))
+    failed = [(job, status) for job, status in pairs if status.state in FAILED]
+    if any(status.state in (*TO_CONTINUE, "not_run") for status in statuses):
         yield "next     the same command again: it runs what is missing"
-    elif failed and any(row.job.is_missing for row in failed):
+    elif any(job.has_to_run(status) for job, status in failed):
         yield "next     the same command again: it retries what failed"
     elif failed:
         yield f"next     python -m src.sweep retry {where}"
     else:
         yield f"next     python -m src.export {where} --out exports/{plan.group.name}"
-    for row in failed[:3]:
-        yield f"         {row.job.label}: {shlex.quote(str(row.job.folder))}"
+    for job, _ in failed[:3]:
+        yield f"         {job.label}: {shlex.quote(str(job.folder))}"
 
 
 def _arms(plan: SweepPlan) -> str:
@@ -131,25 +122,15 @@ def _arms(plan: SweepPlan) -> str:
     return f"{_count(len(plan.jobs), 'job')}: {_count(arms, 'arm')}{of} x {_count(seeds, 'seed')}"
 
 
-def _standings(rows: Sequence[Row]) -> str:
-    counts: Counter[str] = Counter()
-    for row in rows:
-        if not row.job.is_missing:
-            exhausted = row.state in FAILED
-            counts[
-                "running elsewhere"
-                if row.state == "running"
-                else f"{row.state}, not retried"
-                if exhausted
-                else row.state
-            ] += 1
-        elif row.state in TO_CONTINUE:
-            counts["to be continued"] += 1
-        elif row.state in FAILED:
-            counts["to be retried"] += 1
-        else:
-            counts["to run"] += 1
+def _how_they_stand(statuses: Sequence[RunStatus], missing: Sequence[bool]) -> str:
+    counts = Counter(_stands(status.state, is_missing) for status, is_missing in zip(statuses, missing, strict=True))
     return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _stands(state: str, is_missing: bool) -> str:
+    if is_missing:
+        return "to be continued" if state in TO_CONTINUE else "to be retried" if state in FAILED else "to run"
+    return "running elsewhere" if state == "running" else f"{state}, not retried" if state in FAILED else state
 
 
 def _cost(estimate: Estimate | None, missing: int, workers: int) -> str:
@@ -162,9 +143,9 @@ def _cost(estimate: Estimate | None, missing: int, workers: int) -> str:
     )
 
 
-def _tally(rows: Sequence[Row]) -> str:
-    counts = Counter(row.state.replace("_", " ") for row in rows)
-    return f"{_count(len(rows), 'job')}: " + ", ".join(f"{count} {state}" for state, count in counts.items())
+def _tally(statuses: Sequence[RunStatus]) -> str:
+    counts = Counter(status.state.replace("_", " ") for status in statuses)
+    return f"{_count(len(statuses), 'job')}: " + ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
 def _few(labels: Sequence[str]) -> str:

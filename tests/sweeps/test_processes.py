@@ -7,13 +7,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 from src.record import RECORD, Record
-from src.sweeps.launchers import processes
-from src.sweeps.launchers.processes import Share, shares, visible_gpus
+from src.sweeps.launchers.processes import Processes, Share, shares, visible_gpus
 from tests.sweeps.conftest import PlanIt, SweepIt, records
 from tests.training.conftest import logged
 
@@ -45,7 +43,7 @@ def has_rows(folder: Path, count: int) -> bool:
 def test_each_job_has_its_share_of_threads_and_a_gpu_to_itself(sweep_it: SweepIt) -> None:
     two = [Share(0, 2, "0"), Share(1, 2, "1")]
     swept = sweep_it(
-        "heads=1,2", "seed=0,1", "training.threads=auto", run_jobs=partial(processes.run_jobs, shares=two)
+        "heads=1,2", "seed=0,1", "training.threads=auto", run_jobs=Processes(two).run_jobs
     )  # fmt: skip
     assert swept.code == 0, swept.text
     found = records(swept.plan.group).values()
@@ -63,10 +61,10 @@ def test_a_killed_worker_loses_its_own_job_alone_and_the_rerun_completes_it(swee
         lambda: has_rows(job.folder, 20),
         lambda: os.kill(Record.read(job.folder).environment["pid"], signal.SIGKILL),
     )
-    swept = sweep_it(*LONG, run_jobs=partial(processes.run_jobs, shares=shares(2, [], 2)))
+    swept = sweep_it(*LONG, run_jobs=Processes(shares(2, [], 2)).run_jobs)
     killer.join()
     assert swept.code == 1
-    assert [job.standing().state for job in swept.plan.jobs] == ["finished", "failed", "finished"]
+    assert [job.status().state for job in swept.plan.jobs] == ["finished", "failed", "finished"]
     record = Record.read(job.folder)
     assert record.error is not None
     assert "was killed by SIGKILL" in record.error["message"]
@@ -81,10 +79,10 @@ def test_a_stopped_sweep_stops_its_workers_which_save_what_they_have(sweep_it: S
     words = ("(heads,training.max_steps)=(1,100000),(2,100000),(4,12)", *SELDOM)
     folders = [job.folder for job in plan_it(*words).jobs[:2]]
     stopper = when(lambda: all(has_rows(folder, 5) for folder in folders), lambda: os.kill(os.getpid(), signal.SIGTERM))
-    swept = sweep_it(*words, run_jobs=partial(processes.run_jobs, shares=shares(2, [], 2)))
+    swept = sweep_it(*words, run_jobs=Processes(shares(2, [], 2)).run_jobs)
     stopper.join()
     assert swept.code == 143
-    assert [job.standing().state for job in swept.plan.jobs] == ["preempted", "preempted", "new"]
+    assert [job.status().state for job in swept.plan.jobs] == ["preempted", "preempted", "not_run"]
     assert all((folder / "checkpoint.pt").exists() for folder in folders)
     assert "1 not run" in swept.text
 
@@ -95,7 +93,9 @@ def test_a_worker_whose_sweep_is_killed_saves_and_ends(tmp_path: Path, plan_it: 
     import sys
 
     job = plan_it("training.max_steps=100000").jobs[0]
-    worker = subprocess.Popen([sys.executable, "-m", "src.sweeps.launchers.worker"], stdin=subprocess.PIPE, text=True)
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "src.sweeps.launchers.processes"], stdin=subprocess.PIPE, text=True
+    )
     assert worker.stdin is not None
     worker.stdin.write(json.dumps({"config": job.config.model_dump(), "launch_dir": str(tmp_path)}) + "\n")
     worker.stdin.flush()

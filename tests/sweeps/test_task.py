@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from src.record import Record
-from src.sweeps.launchers.remote import Task
+from src.sweeps.job import Task
+from src.sweeps.progress import open_job_sinks
 from src.training.environment import JOB_ID_VARIABLE, LAUNCHER_VARIABLE, SUBMITTED_CODE_VARIABLE
 from tests.sweeps.conftest import PlanIt
 
@@ -24,9 +25,9 @@ def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_job_sent_elsewhere_is_the_planned_run_and_says_who_ran_it(plan_it: PlanIt) -> None:
     job = plan_it().jobs[0]
-    task = pickle.loads(pickle.dumps(Task.of(job, job.folder.parents[2])))
+    task = pickle.loads(pickle.dumps(Task.of(job.config, job.folder.parents[2])))
     assert json.loads(json.dumps(dict(task.config))) == task.config
-    assert task.run("ray", "job-7").state == "finished"
+    assert task.run(open_job_sinks, "ray", "job-7").state == "finished"
     record = Record.read(job.folder)
     assert record.run_id == job.run_id
     assert (record.environment["launcher"], record.environment["job_id"]) == ("ray", "job-7")
@@ -36,7 +37,7 @@ def test_a_job_sent_elsewhere_is_the_planned_run_and_says_who_ran_it(plan_it: Pl
 def test_a_job_that_starts_with_other_code_than_it_was_submitted_with_says_so_loudly(plan_it: PlanIt) -> None:
     job = plan_it().jobs[0]
     submitted = {"version": "0.0.1", "source_hash": "other"}
-    assert replace(Task.of(job, job.folder.parents[2]), code=submitted).run().state == "finished"
+    assert replace(Task.of(job.config, job.folder.parents[2]), code=submitted).run(open_job_sinks).state == "finished"
     record = Record.read(job.folder)
     assert record.environment["submitted_code"] == submitted
     assert record.code != submitted

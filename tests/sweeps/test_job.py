@@ -16,8 +16,7 @@ import pytest
 import torch
 
 from src.record import Record
-from src.sweeps.job import Outcome, WorkerKilled, guard, record_ending, run_job
-from src.sweeps.local import run_jobs
+from src.sweeps.job import Outcome, WorkerKilled, isolated, record_ending, run_job
 from src.sweeps.plan import Job
 from src.training import loop, run
 from src.training.folder import claim
@@ -95,7 +94,7 @@ def test_nothing_of_a_job_is_left_in_its_process() -> None:
         numpy, torch = str(np.random.get_state()), torch.get_rng_state()
 
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
-    with guard(StopFlag()):
+    with isolated(StopFlag()):
         os.environ["LEFT_BEHIND"] = "1"
         os.environ.pop("PATH")
         os.chdir("/")
@@ -139,7 +138,7 @@ def test_a_job_out_of_memory_gives_its_memory_back_before_the_next_one(
     monkeypatch.setattr(logging.getLogger("headcount"), "propagate", False)  # pytest keeps what is logged
     gc.disable()
     try:
-        swept = sweep_it("heads=1,2", run_jobs=run_jobs)
+        swept = sweep_it("heads=1,2")
     finally:
         gc.enable()
     assert list(swept.states.values()) == ["oom", "finished"]
