@@ -26,7 +26,7 @@ LATENT_MIN_PARAMETERS = 1_000_000_000
 DEEPEST = 256
 BUDGET_SLACK = 0.15
 
-_DOCUMENT = "exercises.md, document 3"
+_DOCUMENT = "the multi-head lesson (exercises.md, document 3)"
 Status = Literal["rule of thumb", "arithmetic", "published", "measured"]
 
 
@@ -150,6 +150,15 @@ RULES: tuple[Rule, ...] = (
         False,
         lambda case: case.geometry.head_dim not in HEAD_DIMS_PREFERRED,
         "a d_model that is a multiple of 64",
+    ),
+    Rule(
+        "heads_not_for_their_own_sake",
+        "a width is not cut into heads narrower than 64 to have more of them: at fixed width 16 heads were never best",
+        "analysis/results: head_count (0.8M parameters), tutorial_heads (0.11M, two initialisations); small models",
+        "measured",
+        False,
+        lambda case: case.geometry.head_dim < min(HEAD_DIMS_PREFERRED),
+        "fewer, wider heads",
     ),
     Rule(
         "kv_heads_served",

@@ -31,7 +31,7 @@ def answer_lines(given: Answer) -> Iterator[str]:
     yield from _table(given)
     yield ""
     for label, line in _commands(given):
-        yield f"# {label}"
+        yield from textwrap.wrap(label, WIDTH, initial_indent="# ", subsequent_indent="# ")
         yield from command_lines(line)
 
 

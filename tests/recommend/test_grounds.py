@@ -42,6 +42,13 @@ def test_a_finding_has_the_numbers_of_its_committed_export(finding: Finding) -> 
     assert finding.rule in {rule.name for rule in RULES}
 
 
+def test_sixteen_heads_were_the_best_count_in_no_arm_of_the_studies_that_a_rule_stands_on() -> None:
+    for study in ("head_count", "tutorial_heads"):
+        runs = pd.read_parquet(ROOT / "analysis" / "results" / study / "export" / "runs.parquet")
+        for _, arm in runs.groupby("config.model.init"):
+            assert arm.groupby("heads")["val/loss"].mean().idxmin() != 16
+
+
 @pytest.mark.parametrize("request_", REQUESTS, ids=str)
 def test_the_printed_lines_mean_the_shapes_of_the_answer(request_: Request) -> None:
     given = answer(request_)
@@ -103,3 +110,9 @@ def test_nothing_heavy_is_loaded_to_recommend() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_page_names_every_rule_and_every_hook_that_was_run() -> None:
+    page = (ROOT / "docs" / "configurator.md").read_text(encoding="utf-8")
+    assert all(f"`{rule.name}`" in page for rule in RULES)
+    assert all(hook.command in page.replace(" \\\n    ", " ") for hook in commands.HOOKS.values())
