@@ -108,6 +108,13 @@ def test_the_bench_measures_each_kv_count_beside_naive_repeat(tmp_path: Path) ->
     assert all(row["decode_ms_per_token"] > 0 and row["prefill_tokens_per_second"] > 0 for row in rows)
 
 
+def test_the_configurator_answers_first(tmp_path: Path) -> None:
+    done = run(command("src.recommend"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].split(":")[0] in ("MHA", "GQA", "MQA", "MLA")
+    assert not any(tmp_path.iterdir())
+
+
 def test_the_heads_of_a_model_are_drawn_as_a_picture(tmp_path: Path) -> None:
     done = run(command("src.heads"), tmp_path)
     assert done.returncode == 0, done.stderr
