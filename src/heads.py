@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from src.compose import compose, fail
-from src.errors import ConfigError, DataError, UserError
+from src.compose import compose
+from src.errors import ConfigError, DataError, UserError, fail
 
 if TYPE_CHECKING:
     from src.data.vocabulary import Vocabulary
@@ -56,7 +56,7 @@ def show(
             source, network, vocabulary = trained_weights(run)
         print(draw(network, vocabulary, text, source, layer, out))
     except UserError as error:
-        fail(error, error.exit_code)
+        fail(error)
 
 
 def random_weights(text: str, chosen: list[str]) -> tuple[str, GPT, Vocabulary]:
@@ -78,7 +78,7 @@ def random_weights(text: str, chosen: list[str]) -> tuple[str, GPT, Vocabulary]:
 
 def trained_weights(run: Path) -> tuple[str, GPT, Vocabulary]:
     """The same of a run's checkpoint. Raises RunError where there is none."""
-    from src.training.build import load_run
+    from src.training.checkpoint import load_run
 
     loaded = load_run(run)
     return run.name, loaded.model.eval(), loaded.vocabulary

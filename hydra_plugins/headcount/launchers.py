@@ -149,8 +149,7 @@ class RayLauncher(JobLauncher):
 
 def _require(package: str, extra: str) -> None:
     if find_spec(package) is None:
-        from src.compose import fail
-        from src.errors import ConfigError
+        from src.errors import ConfigError, fail
 
         install = f"uv sync --extra {extra}   (or: pip install 'headcount[{extra}]')"
         fail(ConfigError(f"hydra/launcher={extra} needs the package {package}, which is not installed: {install}"))

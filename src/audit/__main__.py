@@ -10,8 +10,7 @@ from rich.console import Console
 
 from src.audit.rows import Row, audit
 from src.audit.table import tables
-from src.compose import fail
-from src.errors import UserError
+from src.errors import UserError, fail
 from src.sweeps.grid import grid
 
 ALL_HEADS = "heads=range(1,17)"
@@ -42,8 +41,7 @@ def main(
     try:
         rows = audit(grid(asked), vocabulary_size)
     except UserError as error:
-        fail(error, error.exit_code)
-        return
+        fail(error)
     if as_json:
         print(json.dumps([row.as_dict() for row in rows], indent=2))
     else:

@@ -11,10 +11,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from src.compose import fail
 from src.config import Config
 from src.ends import TokenEnds
-from src.errors import ConfigError, UserError
+from src.errors import ConfigError, UserError, fail
 from src.sweeps.grid import grid
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -46,7 +45,7 @@ def main(
     try:
         run(list(grid(asked)), _counts(batch), decode_tokens, rounds, vocabulary_size, as_json, plot)
     except UserError as error:
-        fail(error, error.exit_code)
+        fail(error)
 
 
 def run(

@@ -1,4 +1,4 @@
-"""A W&B run as a record. The mirror (`src.training.sinks.wandb_run`) says what it holds; this reads it back.
+"""A W&B run as a record. The mirror (`src.training.sinks.wandb_mirror`) says what it holds; this reads it back.
 
 It does not hold when a run ended, its error, its segments, and the kernels found while it ran: those stay null.
 """

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from hydra.core.utils import JobReturn, JobStatus
 
-from src.sweeps.job import Outcome, in_one_line
+from src.errors import in_one_line
+from src.sweeps.job import Outcome
 from src.sweeps.plan import Job
 from src.sweeps.progress import Desk
 from src.sweeps.run import RunJobs

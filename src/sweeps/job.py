@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from src.config import Config
-from src.errors import RunError, RunHeld
+from src.errors import RunError, RunHeld, in_one_line
 from src.geometry import Geometry
 from src.record import Record, Status, now
 from src.sweeps.states import State
 from src.training.environment import code_identity, environment
 from src.training.events import Sink
 from src.training.folder import claim
-from src.training.plan import LoadData, Plan, plan_run
+from src.training.plan import LoadData, RunPlan, plan_run
 from src.training.stop import StopFlag
 
 
@@ -149,7 +149,7 @@ def run_job(
 
 
 def _run(config: Config, launch_dir: Path, stop: StopFlag, load: LoadData, open_sinks: OpenSinks | None) -> Outcome:
-    plan: Plan | None = None
+    plan: RunPlan | None = None
     try:
         plan = plan_run(config, launch_dir, load)
         from src.training.run import run
@@ -199,11 +199,6 @@ def _with_open_segment(record: Record) -> Record:
         return record
     attempt = {"segment": last["segment"] + 1, "from_step": last["from_step"], "started_at": now()}
     return replace(record, segments=[*record.segments, {**attempt, "host": environment()["host"]}])
-
-
-def in_one_line(kind: str, message: str) -> str:
-    first = message.strip().splitlines()
-    return f"{kind}: {first[0]}" if first else kind
 
 
 def _first_record(folder: Path, config: Config, geometry: Geometry) -> Record:

@@ -13,9 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from src.errors import RunError
+from src.errors import RunError, in_one_line
 from src.metrics import MISSING, bytes_shown, duration_shown, shown
-from src.sweeps.job import in_one_line
 from src.sweeps.plan import Estimate, Job, SweepPlan
 from src.sweeps.states import FAILED, TO_CONTINUE, State, state_text
 from src.sweeps.tuning import CHOSEN, choose_rates

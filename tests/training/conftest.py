@@ -13,9 +13,9 @@ from src.compose import compose
 from src.config import Config
 from src.data.corpus import Corpus
 from src.record import Record, read_rows
-from src.training.build import load_checkpoint
+from src.training.checkpoint import load_checkpoint
 from src.training.events import Event, Sink
-from src.training.plan import Plan, Result, plan_run
+from src.training.plan import Result, RunPlan, plan_run
 from src.training.run import run
 from src.training.runtime import Runtime, choose_runtime
 from src.training.sinks.jsonl import JsonlSink
@@ -102,11 +102,11 @@ def logged(folder: Path) -> dict[int, dict[str, float]]:
     return rows
 
 
-def runtime_of(plan: Plan) -> Runtime:
+def runtime_of(plan: RunPlan) -> Runtime:
     return choose_runtime(plan.config, plan.geometry, plan.data.ends)
 
 
-def text_of(plan: Plan) -> Corpus:
+def text_of(plan: RunPlan) -> Corpus:
     assert isinstance(plan.data, Corpus)
     return plan.data
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from src.errors import RunError
-from src.training.build import load_checkpoint, load_run, save_checkpoint
+from src.training.checkpoint import load_checkpoint, load_run, save_checkpoint
 from src.training.folder import claim
 from tests.training.conftest import RunIt, Tiny
 
@@ -54,7 +54,7 @@ def test_a_save_that_fails_keeps_the_last_good_checkpoint(tmp_path: Path, monkey
 
 def test_kills_at_random_moments_of_saving_leave_a_loadable_checkpoint(tmp_path: Path) -> None:
     script = (
-        "import sys, torch; from pathlib import Path; from src.training.build import save_checkpoint\n"
+        "import sys, torch; from pathlib import Path; from src.training.checkpoint import save_checkpoint\n"
         "n = 0\n"
         "while True:\n"
         "    n += 1; save_checkpoint(Path(sys.argv[1]), {'value': torch.full((200_000,), n)})\n"

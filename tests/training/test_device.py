@@ -78,7 +78,7 @@ def test_checkpoints_do_not_depend_on_compilation(tiny: Tiny, run_it: RunIt, mon
     monkeypatch.setattr(build.GPT, "compile", lambda self: torch.nn.Module.compile(self, backend="eager"))
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # torch.compile cannot trace the checks
     torch.compiler.reset()
-    from src.training.build import load_checkpoint
+    from src.training.checkpoint import load_checkpoint
 
     compiled = run_it(tiny("training.compile=true", "training.max_steps=4"))
     plain = run_it(tiny("training.max_steps=4"))

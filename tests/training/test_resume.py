@@ -14,7 +14,7 @@ import pytest
 from src.errors import RunError
 from src.record import Record
 from src.training import loop
-from src.training.build import load_checkpoint
+from src.training.checkpoint import load_checkpoint
 from src.training.events import Event, Logged, Phase, Progress, Saved
 from src.training.folder import claim, is_held
 from src.training.plan import plan_run

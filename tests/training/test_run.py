@@ -12,7 +12,6 @@ import torch
 from src.errors import ConfigError, DataError
 from src.record import Record, read_rows
 from src.training import loop, measure
-from src.training.evaluation import Evaluation
 from src.training.events import Ended, Event, Phase, Progress, Saved
 from src.training.folder import is_held
 from src.training.plan import plan_run
@@ -64,7 +63,7 @@ def test_best_and_last_validation_losses_come_with_their_steps(
 
     def fake(*_: object):
         yield Phase("evaluating", 0, 1)
-        return Evaluation(next(losses), 10, 0)
+        return loop.Evaluation(next(losses), 10, 0)
 
     monkeypatch.setattr(loop, "evaluate", fake)
     summary = run_it(tiny()).record.summary  # evaluated at 5, 10 and 12
@@ -200,7 +199,7 @@ def test_only_the_studied_factor_varies_batches_are_the_same_at_every_head_count
     parts = []
     for extra in (["heads=1", "kv_heads=null"], ["heads=4"], ["heads=8", "kv_heads=1"], ["model.d_model=32"]):
         plan = plan_run(tiny(*extra), tmp_path)
-        parts.append(build(plan.config, plan.geometry, plan.data, runtime_of(plan), time.perf_counter))
+        parts.append(build(plan, runtime_of(plan), time.perf_counter))
     for step in (0, 7, 100):
         first = parts[0].batches.batch(step)[0]
         assert all(torch.equal(first, p.batches.batch(step)[0]) for p in parts)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from src.record import Record
-from src.training.build import load_checkpoint
+from src.training.checkpoint import load_checkpoint
 from src.training.stop import StopFlag
 from tests.training.conftest import TEXT, TINY, logged
 

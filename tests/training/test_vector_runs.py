@@ -13,7 +13,7 @@ from src.config import Config
 from src.errors import ConfigError, RunError
 from src.record import read_rows
 from src.training import loop
-from src.training.build import load_run
+from src.training.checkpoint import load_run
 from src.training.events import Event
 from src.training.plan import Result, plan_run
 from src.training.stop import StopFlag

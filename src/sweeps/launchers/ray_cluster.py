@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from src import ROOT
-from src.errors import ConfigError
-from src.sweeps.job import Outcome, WorkerKilled, in_one_line, record_ending
+from src.errors import ConfigError, in_one_line
+from src.sweeps.job import Outcome, WorkerKilled, record_ending
 from src.sweeps.launchers.remote import Task
 from src.sweeps.plan import Job
 from src.sweeps.progress import Desk

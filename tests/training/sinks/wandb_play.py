@@ -79,7 +79,7 @@ def inspect(folder: Path) -> dict[str, Any]:
 
 def children_of(process_id: int) -> list[psutil.Process]:
     children = psutil.Process(process_id).children(recursive=True)
-    return [child for child in children if "src.training.sinks.wandb_process" in child.cmdline()]
+    return [child for child in children if "src.training.sinks.wandb_mirror" in child.cmdline()]
 
 
 PARENT = """
