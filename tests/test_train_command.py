@@ -1,4 +1,4 @@
-"""`python -m src.train` and `python -m src.sweep` as they are typed, from a folder of their own."""
+"""`python -m src.train` and `python -m src.sweep`, from a folder of their own."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from src.record import Record
 from src.sweeps.manifest import read_plans
+from tests.processes import Forked, run_module
 from tests.sweeps.conftest import records
 from tests.training.conftest import TEXT, TINY
 
@@ -26,24 +27,36 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(here: Path, *words: str) -> subprocess.Popen[str]:
+def tiny(words: tuple[str, ...]) -> list[str]:
+    """These words, and for the rest those of a tiny run."""
     given = {name for word in words for name in word.partition("=")[0].strip("()").split(",")} | {"kv_heads"}
-    fixed = [word for word in TINY if word.partition("=")[0] not in given]
-    environment = {**os.environ, "CI": "true", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "src.train", *words, *fixed, "data.path=text.txt"],
+    return [*words, *(word for word in TINY if word.partition("=")[0] not in given), "data.path=text.txt"]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "CI": "true", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+
+def typed(here: Path, *words: str) -> tuple[int, str]:
+    """The command as it is typed, in a Python of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "src.train", *tiny(words)],
         cwd=here,
-        env=environment,
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,
+        timeout=300,
     )
+    return done.returncode, done.stdout
 
 
-def end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    text, _ = process.communicate(timeout=300)
-    return process.returncode, text
+def start(here: Path, *words: str) -> Forked:
+    return Forked(run_module, "src.train", *tiny(words), cwd=here, env=environment())
+
+
+def end(process: Forked) -> tuple[int, str]:
+    return process.wait(timeout=300), process.output
 
 
 def train(here: Path, *words: str) -> tuple[int, str]:
@@ -51,26 +64,23 @@ def train(here: Path, *words: str) -> tuple[int, str]:
 
 
 def sweep(here: Path, *words: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "src.sweep", *words], cwd=here, capture_output=True, text=True, timeout=300
-    )
-    return done.returncode, done.stdout + done.stderr
+    return end(Forked(run_module, "src.sweep", *words, cwd=here, env=environment()))
 
 
-def wait_for_rows(process: subprocess.Popen[str], group: Path, runs: int) -> None:
+def wait_for_rows(process: Forked, group: Path, runs: int) -> None:
     """Until so many runs of the group have begun to log."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if len([path for path in group.glob("*/metrics.jsonl") if path.stat().st_size]) >= runs:
             return
-        assert process.poll() is None, process.communicate()[0]
+        assert process.poll() is None, process.output
         time.sleep(0.02)
     raise AssertionError("no rows in time")
 
 
 def test_a_sweep_file_runs_from_any_folder_resumes_and_is_shown(here: Path) -> None:
     words = ("sweeps=smoke", "(heads,kv_heads)=(4,4),(4,1)", "seed=0")
-    code, text = train(here, *words)
+    code, text = typed(here, *words)
     assert code == 0, text
     assert "sweep smoke: does everything that a sweep needs work here?" in text
     found = records(here / "runs" / "smoke")
@@ -152,7 +162,7 @@ def test_retry_runs_failed_jobs_again_whatever_the_limit(here: Path) -> None:
 @pytest.mark.skipif(find_spec("joblib") is None, reason="hydra-joblib-launcher is not installed")
 def test_a_launcher_that_is_not_ours_runs_jobs_too(here: Path) -> None:
     words = ("-m", "(heads,device)=(1,cpu),(2,cuda:99),(4,cpu)", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
-    code, text = train(here, *words)
+    code, text = typed(here, *words)
     assert code == 1, text
     assert "3 jobs: 2 finished, 1 failed" in text
 
@@ -161,7 +171,7 @@ def test_a_launcher_that_is_not_ours_runs_jobs_too(here: Path) -> None:
 @pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
 def test_ray_runs_jobs_and_the_record_says_where(here: Path) -> None:
     launcher = ("hydra/launcher=ray", "+hydra.launcher.init.num_cpus=2", "+hydra.launcher.init.include_dashboard=false")
-    code, text = train(here, "-m", "(heads,device)=(1,cpu),(2,cuda:99),(4,cpu)", *launcher)
+    code, text = typed(here, "-m", "(heads,device)=(1,cpu),(2,cuda:99),(4,cpu)", *launcher)
     assert code == 1, text
     assert "3 jobs: 2 finished, 1 failed" in text
     places = [record.environment for record in records(here / "runs" / "single").values()]

@@ -17,11 +17,11 @@ from src.training.folder import is_held
 from src.training.plan import plan_run
 from src.training.run import run
 from src.training.stop import StopFlag
-from tests.training.conftest import Recorder, RunIt, Tiny, assert_same_run, runtime_of
+from tests.training.conftest import Recorder, RunIt, Tiny, Trained, assert_same_run, runtime_of
 
 
-def test_a_finished_run_leaves_a_complete_record(tiny: Tiny, run_it: RunIt) -> None:
-    result = run_it(tiny())
+def test_a_finished_run_leaves_a_complete_record(trained: Trained) -> None:
+    result = trained()
     record = Record.read(result.folder)
     assert record.status == "finished"
     assert record.error is None
@@ -96,7 +96,12 @@ def test_the_record_says_running_before_the_first_step(tiny: Tiny, run_it: RunIt
     ],
 )
 def test_every_ending_is_classed_and_recorded_and_can_be_continued(
-    tiny: Tiny, run_it: RunIt, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: str
+    tiny: Tiny,
+    run_it: RunIt,
+    trained: Trained,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    status: str,
 ) -> None:
     step = loop.Trainer.step
 
@@ -118,7 +123,7 @@ def test_every_ending_is_classed_and_recorded_and_can_be_continued(
     if status != "interrupted":
         assert "Traceback" in (result.folder / "log.txt").read_text()
     assert run_it(tiny()).record.status == "finished"
-    assert_same_run(result.folder, run_it(tiny("group=unbroken")).folder)
+    assert_same_run(result.folder, trained().folder)
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_as_diverged(tiny: Tiny, run_it: RunIt) -> None:
@@ -131,8 +136,9 @@ def test_a_loss_that_is_not_finite_ends_the_run_as_diverged(tiny: Tiny, run_it: 
     assert "learning_rate" in result.record.error["message"]
 
 
-def test_another_setting_is_another_run(tiny: Tiny, run_it: RunIt) -> None:
-    names = {run_it(tiny(*extra)).folder.name for extra in ([], ["training.max_steps=13"], ["seed=1"], ["heads=2"])}
+def test_another_setting_is_another_run(tiny: Tiny, tmp_path: Path) -> None:
+    changes = ([], ["training.max_steps=13"], ["seed=1"], ["heads=2"])
+    names = {plan_run(tiny(*extra), tmp_path).run_id for extra in changes}
     assert len(names) == 4
 
 
