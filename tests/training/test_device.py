@@ -70,7 +70,7 @@ def test_threads_are_those_asked_for_inside_a_run_and_as_before_after_it(tiny: T
     with runtime.thread_count(before + 1):
         assert torch.get_num_threads() == before + 1
     assert torch.get_num_threads() == before
-    assert run_it(tiny("training.threads=2")).record.environment["threads"] == 2
+    assert run_it(tiny("training.threads=2", "training.max_steps=2")).record.environment["threads"] == 2
     assert torch.get_num_threads() == before
 
 

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("one_child")
 def test_a_server_that_never_answers_costs_a_bounded_time_and_the_run_is_kept_offline(
     make_run: MakeRun, logger: MakeLogger, stand_in: StandIn
 ) -> None:
+    play(logger(), make_run("before the silence"), [1])  # the child has imported wandb then, as in a run of minutes
     run = make_run("silence")
     stand_in.silent.set()
     began = time.monotonic()
