@@ -12,7 +12,7 @@ import pandas as pd
 from pyarrow import ArrowException, parquet
 
 from analysis.findings import AnalysisError, Finding, caution, some
-from src.export.read import DAMAGED, NOT_RUN, SKIPPED
+from src.export.columns import FORMER
 from src.export.tables import sha256, to_pandas
 from src.export.write import MANIFEST, SCHEMA_VERSION
 from src.record import METRICS, RECORD, decode
@@ -59,6 +59,7 @@ def load(folder: Path | str) -> Export:
     folder = Path(folder)
     manifest = _manifest(folder)
     runs, steps = (_table(folder / f"{name}.parquet") for name in ("runs", "steps"))
+    runs = _with_current_names(runs)
     planned = None if manifest.get("planned") is None else _planned(manifest["planned"])
     return Export(folder, manifest, runs, steps, planned, tuple(_findings(folder, manifest)))
 
@@ -88,15 +89,25 @@ def _table(path: Path) -> pd.DataFrame:
         raise AnalysisError(f"{path} {reason}; export again (python -m src.export)") from None
 
 
+def _with_current_names(runs: pd.DataFrame) -> pd.DataFrame:
+    """The table without the columns by which older exports repeated others; what only those knew is kept."""
+    runs = runs.copy()
+    for former, name in FORMER.items():
+        if former in runs.columns:
+            known = runs.pop(former)
+            runs[name] = runs[name].fillna(known) if name in runs.columns else known
+    return runs
+
+
 def _planned(entries: list[dict[str, Any]]) -> pd.DataFrame:
     rows = []
     for entry in entries:
         # What the tables say of a run counts; here is how a run without a row stands.
-        status, reason = NOT_RUN, None
-        if entry["status"] == DAMAGED:
+        status, reason = "not_run", None
+        if entry["status"] == "damaged":
             status, reason = "failed", f"its record is damaged: {entry['reason']}"
-        elif entry["status"] == SKIPPED:
-            status, reason = SKIPPED, entry["reason"]
+        elif entry["status"] == "skipped":
+            status, reason = "skipped", entry["reason"]
         values = {_column(name): value for name, value in entry["values"].items()}
         rows.append({"run_id": entry["run_id"], "status": status, "error": reason, **values})
     return pd.DataFrame(rows, columns=None if rows else ["run_id", "status", "error"])

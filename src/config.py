@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from src.attention_kinds import kind_of
 from src.errors import ConfigError, did_you_mean
 
 Positive = Annotated[int, Field(ge=1)]
@@ -100,7 +101,7 @@ DataConfig = Annotated[TextConfig | ShardsConfig | AnyTaskConfig, Field(discrimi
 
 
 # The one typed configuration of a run. Values live in conf/, names and rules live here.
-Attention = Literal["grouped", "latent"]
+Attention = Annotated[str, AfterValidator(lambda name: kind_of(name).name)]
 Regime = Literal["fixed_width", "fixed_head_dim", "equal_params", "equal_cache", "equal_cost"]
 Kernel = Literal["auto", "fused", "flash", "math", "folded", "repeat"]
 
@@ -228,19 +229,35 @@ class Config(Section):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The settings that decide a result: what a run is named and recognised by.
-
-        Where the files go, who watches and where the corpus lies do not belong (the corpus counts by
-        its content).
-        """
-        values = self.model_dump(exclude=_NOT_IDENTITY)
-        values["data"] = {name: value for name, value in values["data"].items() if name not in _WHERE_DATA_LIES}
-        values["training"].pop("learning_rate_from")  # the rate that it gave belongs
-        return values
+        """The settings that decide a result: what a run is named and recognised by."""
+        return _deciding(self.model_dump())
 
 
-_NOT_IDENTITY = {"logger", "sweep", "resume", "runs_dir", "group", "sample", "measurement"}
-_WHERE_DATA_LIES = {"path", "train", "validation", "verify"}
+NOT_IDENTITY = frozenset(
+    {
+        *("logger", "sweep", "resume", "runs_dir", "group", "sample", "measurement"),  # who watches, where files go
+        *("data.path", "data.train", "data.validation", "data.verify"),  # where a corpus lies: it counts by its hash
+        "training.learning_rate_from",  # the rate that it gave counts
+    }
+)
+"""Settings, and sections as a whole, that do not decide a result."""
+
+
+def decides_result(setting: str) -> bool:
+    """Whether two runs must agree on a setting to be comparable; of settings in dotted form, sections included.
+
+    >>> [decides_result(name) for name in ("heads", "data.order", "data.path", "logger.mode", "logger")]
+    [True, True, False, False, False]
+    """
+    return setting not in NOT_IDENTITY and setting.partition(".")[0] not in NOT_IDENTITY
+
+
+def _deciding(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    return {
+        name: _deciding(value, f"{prefix}{name}.") if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if decides_result(prefix + name)
+    }
 
 
 def config_hash(identity: Mapping[str, Any], data_hash: str) -> str:
@@ -265,7 +282,7 @@ def setting_names(section: type[BaseModel] = Config, prefix: str = "") -> Iterat
 
 
 def settings_of_kind(section: str, kind: str) -> list[str] | None:
-    """The settings of one kind of a section that comes in several, such as data=copy; null where it is not one."""
+    """The settings of one kind of a section that comes in several, such as data=copy; None where it is not one."""
     for model in _sections(Config.model_fields[section].annotation):
         names = model.model_fields.get("name")
         if names is not None and kind in get_args(names.annotation):
@@ -323,6 +340,5 @@ def _extra(location: tuple[int | str, ...]) -> str:
 
 _FIELD_NAMES = {part for name in setting_names() for part in name.split(".")}
 
-ATTENTIONS: tuple[str, ...] = get_args(Attention)
 REGIMES: tuple[str, ...] = get_args(Regime)
 KERNELS: tuple[str, ...] = get_args(Kernel)

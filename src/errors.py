@@ -61,10 +61,10 @@ def fail(error: UserError) -> NoReturn:
     raise SystemExit(error.exit_code)
 
 
-def in_one_line(kind: str, message: str) -> str:
+def one_line(kind: str, message: str) -> str:
     """An error's type and the first line of its message.
 
-    >>> in_one_line("ValueError", "no luck\nat all"), in_one_line("MemoryError", "")
+    >>> one_line("ValueError", "no luck\nat all"), one_line("MemoryError", "")
     ('ValueError: no luck', 'MemoryError')
     """
     first = message.strip().splitlines()

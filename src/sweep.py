@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 
 from src.errors import RunError, UserError, fail
-from src.sweeps.manifest import read_plans
+from src.sweep_file import read_plans
 from src.sweeps.status import Group, status_table
 
 REFRESH_S = 2.0

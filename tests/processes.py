@@ -13,7 +13,7 @@ from multiprocessing.context import TimeoutError as TooLate
 from pathlib import Path
 
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["src.training.run", "torch._dynamo", "src.sweeps.command", "src.sweeps.status"])
+_forks.set_forkserver_preload(["src.training.run", "torch._dynamo", "src.sweeps.run", "src.sweeps.status"])
 
 
 class Forked:

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from analysis.arms import MATCHED_WITHIN
-from analysis.plots.style import bytes_shown
 from analysis.report.blocks import Table
 from analysis.verdict import Verdict
+from src.metrics import bytes_shown
 
 MISSING = "–"  # noqa: RUF001
 _COSTS = {
@@ -144,5 +144,5 @@ def _cost(verdict: Verdict, arm: Any, name: str) -> str:
     off = name in _DESIGNED and abs(ratio - 1) > MATCHED_WITHIN
     mark = f" x{ratio:.3g}" if off else ""
     if name == "cache/bytes":
-        return bytes_shown(value) + mark
+        return bytes_shown(value, digits=3) + mark
     return (f"{value:.3g}" if name == "decode/ms_per_token" else f"{value:,.0f}") + mark

@@ -51,8 +51,8 @@ class HeadcountSweeper(Sweeper):
         assert self._config is not None
         assert self._launcher is not None
         from src.errors import UserError, fail
-        from src.sweeps.command import sweep
         from src.sweeps.grid import compose_with
+        from src.sweeps.run import sweep
 
         params = OmegaConf.to_container(OmegaConf.create(self._params or {}), resolve=True)
         try:

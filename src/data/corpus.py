@@ -10,8 +10,8 @@ from src.config import Order, TrainingConfig
 from src.data.batches import EvaluationWindows, TrainingBatches
 from src.data.tokens import Tokens
 from src.data.vocabulary import Vocabulary
-from src.ends import TokenEnds
 from src.errors import DataError
+from src.io_spec import TokenSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,9 @@ class Corpus:
     validation_fraction: float | None = None
 
     @property
-    def ends(self) -> TokenEnds:
+    def io_spec(self) -> TokenSpec:
         """What a model reads and what it answers."""
-        return TokenEnds(self.vocabulary.size)
+        return TokenSpec(self.vocabulary.size)
 
     @property
     def has_answers(self) -> bool:

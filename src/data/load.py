@@ -12,7 +12,7 @@ from src.data.corpus import Corpus
 from src.data.shards import token_shards
 from src.data.tasks.data import TaskData
 from src.data.vocabulary import Vocabulary
-from src.ends import Ends
+from src.io_spec import IOSpec
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,7 +51,7 @@ class Data(Protocol):
         ...
 
     @property
-    def ends(self) -> Ends: ...
+    def io_spec(self) -> IOSpec: ...
 
     @property
     def has_answers(self) -> bool:

@@ -10,8 +10,8 @@ import torch
 
 from src.config import Config
 from src.data.load import Batches
-from src.ends import Ends, TokenEnds
 from src.geometry import Geometry
+from src.io_spec import IOSpec, TokenSpec
 from src.model.encoder import VectorModel
 from src.model.gpt import GPT
 from src.model.init import initialise
@@ -29,7 +29,7 @@ logger = logging.getLogger("headcount")
 def build(plan: RunPlan, runtime: Runtime, clock: Callable[[], float]) -> Training:
     """All that the loop works on, of a plan on a device."""
     config, data = plan.config, plan.data
-    model = make_model(config, plan.geometry, data.ends)
+    model = make_model(config, plan.geometry, data.io_spec)
     initialise(model, config.model.init, config.seed)
     model = model.to(runtime.device, runtime.weight_dtype)
     batches = data.training_batches(config.context_length, config.training, config.seed)
@@ -51,12 +51,12 @@ def build(plan: RunPlan, runtime: Runtime, clock: Callable[[], float]) -> Traini
     )
 
 
-def make_model(config: Config, geometry: Geometry, ends: Ends) -> GPT | VectorModel:
+def make_model(config: Config, geometry: Geometry, spec: IOSpec) -> GPT | VectorModel:
     """A model whose weights are still to be filled; torch's own first filling does not touch its global stream."""
     with torch.random.fork_rng(devices=[]):
-        if isinstance(ends, TokenEnds):
-            return GPT(geometry, ends.vocabulary_size, config.model.dropout, config.attention_kernel)
-        return VectorModel(geometry, ends, config.model.dropout, config.attention_kernel)
+        if isinstance(spec, TokenSpec):
+            return GPT(geometry, spec.vocabulary_size, config.model.dropout, config.attention_kernel)
+        return VectorModel(geometry, spec, config.model.dropout, config.attention_kernel)
 
 
 def kernels_that_run(model: GPT | VectorModel, runtime: Runtime) -> dict[str, Any]:

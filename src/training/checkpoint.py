@@ -14,9 +14,9 @@ import torch
 
 from src.config import Config, SampleConfig
 from src.data.vocabulary import Vocabulary, vocabulary_of
-from src.ends import ends_of
 from src.errors import DataError, RunError
 from src.geometry import Geometry
+from src.io_spec import spec_of
 from src.model.generate import generate
 from src.model.gpt import GPT
 from src.randomness import stream_seed
@@ -75,7 +75,7 @@ def checkpoint_content(training: Training) -> dict[str, Any]:
     return {
         "config": plan.config.model_dump(),
         "geometry": asdict(plan.geometry),
-        "ends": asdict(plan.data.ends),
+        "ends": asdict(plan.data.io_spec),
         "vocabulary": plan.data.vocabulary.to_dict() if plan.data.vocabulary is not None else None,
         "data_hash": plan.data.hash,
         "model": training.model.state_dict(),
@@ -117,7 +117,7 @@ def load_run(folder: Path) -> LoadedRun:
         raise RunError(f"{folder} {what}; name a run's folder: runs/<group>/<run_id>")
     config = Config.of(content["config"])
     geometry = Geometry(**content["geometry"])
-    model = make_model(config, geometry, ends_of(content["ends"]))
+    model = make_model(config, geometry, spec_of(content["ends"]))
     if not isinstance(model, GPT):
         raise RunError(f"{folder} holds a model of data={config.data.name}, which reads vectors and no text")
     vocabulary = vocabulary_of(content["vocabulary"])

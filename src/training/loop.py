@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from src.data.load import Batches, EvaluationBatches
 from src.data.tasks.stream import answers as count_answers
-from src.ends import Ends, TokenEnds
 from src.errors import Diverged
+from src.io_spec import IOSpec, TokenSpec
 from src.model.encoder import VectorModel
 from src.model.gpt import GPT
 from src.model.losses import answer_loss
@@ -170,7 +170,7 @@ def _evaluate(training: Training, row: dict[str, Number], stop: StopFlag) -> Ite
     result = yield from evaluate(training.model, training.windows, training.runtime, stop)
     row, state.pending = state.pending, {}
     state.evaluated_step = state.step
-    state.last = result.row(data.ends, data.bytes_per_token, has_answers=data.has_answers)
+    state.last = result.row(data.io_spec, data.bytes_per_token, has_answers=data.has_answers)
     if state.best_loss is None or result.loss < state.best_loss:
         state.best_loss, state.best_step = result.loss, state.step
     best = {"val/loss_best": state.best_loss, "val/loss_best_step": state.best_step}
@@ -185,11 +185,11 @@ class Evaluation:
     tokens: int
     correct: int
 
-    def row(self, ends: Ends, bytes_per_token: float | None, *, has_answers: bool) -> dict[str, float | int]:
+    def row(self, spec: IOSpec, bytes_per_token: float | None, *, has_answers: bool) -> dict[str, float | int]:
         """The metrics that this loss means: of tokens or of vectors, of text where a token stands for so many bytes
         of it, and of a task where answers can be right."""
         row: dict[str, float | int] = {"val/loss": self.loss, "val/tokens": self.tokens}
-        if not isinstance(ends, TokenEnds):
+        if not isinstance(spec, TokenSpec):
             return row
         bits = self.loss / math.log(2)
         row["val/perplexity"] = math.exp(self.loss) if self.loss < 700 else math.inf

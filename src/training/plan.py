@@ -16,9 +16,9 @@ from src.config import Config, DataConfig
 from src.data.corpus import Corpus
 from src.data.load import load_data
 from src.data.tasks.data import TaskData
-from src.ends import check_ends
 from src.errors import ConfigError
 from src.geometry import Geometry
+from src.io_spec import check_spec
 from src.record import RECORD, Record
 from src.training.folder import run_id
 
@@ -67,7 +67,7 @@ def plan_run(config: Config, launch_dir: Path, load: LoadData = load_data) -> Ru
     config = with_tuned_rate(config, launch_dir)
     geometry = Geometry.of(config)
     data = load(config.data, launch_dir)
-    check_ends(geometry, data.ends, data.name)
+    check_spec(geometry, data.io_spec, data.name)
     data.check_length(config.context_length)
     parent = launch_dir / config.runs_dir / config.group
     return RunPlan(config, geometry, data, run_id(config, geometry, data.hash), parent)

@@ -3,20 +3,15 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from analysis.conditions import NOT_IDENTITY, differing, mixture, not_alike, only, split
+from analysis.conditions import differing, mixture, not_alike, only, split
 from analysis.findings import AnalysisError
 from analysis.runs import typed
-from src import config
 
 MakeRuns = Callable[..., pd.DataFrame]
 
 
 def groups_of(*tables: pd.DataFrame, factor: str = "heads", varying: tuple[str, ...] = ()):
     return split(typed(pd.concat(tables), factor, "val/loss"), factor, varying)
-
-
-def test_settings_outside_a_runs_identity_are_those_of_the_configuration() -> None:
-    assert set(NOT_IDENTITY) == config._NOT_IDENTITY | {"data.path"}
 
 
 def test_a_sweep_over_heads_is_one_group_though_kv_heads_and_head_dim_vary(make_runs: MakeRuns) -> None:

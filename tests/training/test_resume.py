@@ -10,10 +10,11 @@ import pytest
 
 from src.errors import RunError
 from src.record import Record
+from src.run_status import is_held
 from src.training import loop
 from src.training.checkpoint import load_checkpoint
 from src.training.events import Event, Logged, Phase, Progress, Saved
-from src.training.folder import claim, is_held
+from src.training.folder import claim
 from src.training.plan import plan_run
 from src.training.stop import StopFlag
 from tests.processes import Forked, run_module

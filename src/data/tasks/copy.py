@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Int64, UInt64
 
 from src.data.tasks.task import NO_ANSWER, below
-from src.ends import TokenEnds
 from src.errors import ConfigError
+from src.io_spec import TokenSpec
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Copy:
     version: ClassVar[int] = 1
 
     @property
-    def ends(self) -> TokenEnds:
-        return TokenEnds(self.symbols + 1)
+    def io_spec(self) -> TokenSpec:
+        return TokenSpec(self.symbols + 1)
 
     def check_length(self, length: int) -> None:
         if length % 2:

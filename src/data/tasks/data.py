@@ -17,8 +17,8 @@ from src.data.tasks.recall import Recall
 from src.data.tasks.stream import EvaluationExamples, TrainingExamples
 from src.data.tasks.task import Task
 from src.data.vocabulary import IdVocabulary, Vocabulary
-from src.ends import Ends, TokenEnds
 from src.errors import ConfigError
+from src.io_spec import IOSpec, TokenSpec
 
 TASKS: dict[str, type[Task]] = {
     task.name: task for task in (Copy, Induction, Recall, Markov, MaxRetrieval, FarthestPoint)
@@ -56,19 +56,19 @@ class TaskData:
         return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()
 
     @property
-    def ends(self) -> Ends:
+    def io_spec(self) -> IOSpec:
         """What a model reads and what it answers."""
-        return self.task.ends
+        return self.task.io_spec
 
     @property
     def has_answers(self) -> bool:
         """Whether an answer is right or wrong; a vector is only near or far."""
-        return isinstance(self.ends, TokenEnds)
+        return isinstance(self.io_spec, TokenSpec)
 
     @property
     def vocabulary(self) -> Vocabulary | None:
         """The tokens as numbers; null where the examples are vectors."""
-        return IdVocabulary(self.ends.vocabulary_size) if isinstance(self.ends, TokenEnds) else None
+        return IdVocabulary(self.io_spec.vocabulary_size) if isinstance(self.io_spec, TokenSpec) else None
 
     @property
     def bytes_per_token(self) -> None:
@@ -88,7 +88,7 @@ class TaskData:
             "bytes_per_token": self.bytes_per_token,
             "train_examples": self.train_examples,
             "test_examples": self.test_examples,
-            "ends": asdict(self.ends),
+            "ends": asdict(self.io_spec),
             "vocabulary_size": vocabulary.size if vocabulary else None,
             "vocabulary_hash": vocabulary.hash if vocabulary else None,
             "vocabulary": vocabulary.facts if vocabulary else None,

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float32, UInt64
 
 from src.data.tasks.task import normals
-from src.ends import VectorEnds
 from src.errors import ConfigError
+from src.io_spec import VectorSpec
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class FarthestPoint:
     version: ClassVar[int] = 1
 
     @property
-    def ends(self) -> VectorEnds:
-        return VectorEnds(self.features, outputs=self.features, is_pooled=False)
+    def io_spec(self) -> VectorSpec:
+        return VectorSpec(self.features, outputs=self.features, is_pooled=False)
 
     def check_length(self, length: int) -> None:
         if length < 2:

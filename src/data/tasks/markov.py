@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt64
 
 from src.data.tasks.task import NO_ANSWER, below, exponentials, uniforms
-from src.ends import TokenEnds
 from src.errors import ConfigError
+from src.io_spec import TokenSpec
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Markov:
     version: ClassVar[int] = 1
 
     @property
-    def ends(self) -> TokenEnds:
-        return TokenEnds(self.symbols)
+    def io_spec(self) -> TokenSpec:
+        return TokenSpec(self.symbols)
 
     @property
     def contexts(self) -> int:

@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float, Float32, Float64, UInt64
 
 from src.data.tasks.task import normals
-from src.ends import VectorEnds
 from src.errors import ConfigError
+from src.io_spec import VectorSpec
 from src.randomness import random_words, stream_seed
 
 
@@ -37,8 +37,8 @@ class MaxRetrieval:
     version: ClassVar[int] = 1
 
     @property
-    def ends(self) -> VectorEnds:
-        return VectorEnds(self.features, outputs=1, is_pooled=True)
+    def io_spec(self) -> VectorSpec:
+        return VectorSpec(self.features, outputs=1, is_pooled=True)
 
     def check_length(self, length: int) -> None:
         if self.directions > self.features:

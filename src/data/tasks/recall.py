@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt64
 
 from src.data.tasks.task import NO_ANSWER, below, members, weighted_members
-from src.ends import TokenEnds
 from src.errors import ConfigError
+from src.io_spec import TokenSpec
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Recall:
     version: ClassVar[int] = 1
 
     @property
-    def ends(self) -> TokenEnds:
-        return TokenEnds(self.vocabulary_size)
+    def io_spec(self) -> TokenSpec:
+        return TokenSpec(self.vocabulary_size)
 
     def check_length(self, length: int) -> None:
         least = 4 * self.pairs

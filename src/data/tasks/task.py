@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from jaxtyping import Float32, Float64, Int64, UInt64
 
-from src.ends import Ends
+from src.io_spec import IOSpec
 
 NO_ANSWER = -100
 """The target where nothing is asked: what torch's cross-entropy leaves out. The answer mask is `targets != -100`."""
@@ -23,7 +23,7 @@ class Task(Protocol):
     version: ClassVar[int]
 
     @property
-    def ends(self) -> Ends:
+    def io_spec(self) -> IOSpec:
         """What a model reads and what it answers."""
         ...
 

@@ -191,12 +191,12 @@ class WandbRun:
     def end(self, status: str | None = None, summary: Mapping[str, Any] | None = None) -> None:
         """Logs what is left and finishes the run with the exit code of `status`; by default the record says all.
 
-        A record that still says `running` was left by a killed process: its run has failed.
+        A record that still says `running` was left by a process that was killed.
         """
         self.follow()
         if status is None or summary is None:
             record = Record.read(self._folder)
-            status, summary = ("failed" if record.status == "running" else record.status), record.summary
+            status, summary = ("killed" if record.status == "running" else record.status), record.summary
         self._complete_last_step()
         self._run.summary.update({name: value for name, value in summary.items() if value is not None})
         self._run.summary["status"] = status

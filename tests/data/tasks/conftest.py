@@ -13,7 +13,7 @@ from src.data.tasks.max_retrieval import MaxRetrieval
 from src.data.tasks.recall import Recall
 from src.data.tasks.stream import Arrays, Examples
 from src.data.tasks.task import Task
-from src.ends import TokenEnds
+from src.io_spec import TokenSpec
 
 LENGTHS: dict[Task, int] = {
     Copy(symbols=16): 64,
@@ -24,7 +24,7 @@ LENGTHS: dict[Task, int] = {
     FarthestPoint(features=5): 7,
 }
 TASKS = list(LENGTHS)
-TOKEN_TASKS = [task for task in TASKS if isinstance(task.ends, TokenEnds)]
+TOKEN_TASKS = [task for task in TASKS if isinstance(task.io_spec, TokenSpec)]
 
 
 def named(value: Any) -> str | None:

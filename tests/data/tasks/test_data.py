@@ -6,8 +6,8 @@ from src.compose import compose
 from src.config import Config
 from src.data.load import load_data
 from src.data.tasks.data import TASKS, TaskData
-from src.ends import TokenEnds
 from src.errors import ConfigError
+from src.io_spec import TokenSpec
 
 
 def task_data(*overrides: str) -> tuple[TaskData, Config]:
@@ -34,7 +34,7 @@ class TestEveryTask:
         facts = data.facts
         assert json.loads(json.dumps(facts)) == facts
         assert facts["hash"] == data.hash
-        is_tokens = isinstance(data.ends, TokenEnds)
+        is_tokens = isinstance(data.io_spec, TokenSpec)
         assert (facts["vocabulary"] is not None) == is_tokens
         assert (data.vocabulary is not None) == is_tokens
         assert data.has_answers == is_tokens

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from src.data.tasks.stream import Arrays, EvaluationExamples, Examples, TrainingExamples, answers
 from src.data.tasks.task import Task
-from src.ends import TokenEnds
 from src.errors import ConfigError
+from src.io_spec import TokenSpec
 from src.randomness import stream_seed
 from tests.data.tasks.conftest import LENGTHS, TASKS, named
 
@@ -85,7 +85,7 @@ class TestEveryTask:
 
     def test_batches_have_the_types_that_models_read(self, task: Task) -> None:
         inputs, targets = training(task).batch(0)
-        expected = torch.int64 if isinstance(task.ends, TokenEnds) else torch.float32
+        expected = torch.int64 if isinstance(task.io_spec, TokenSpec) else torch.float32
         assert inputs.dtype == targets.dtype == expected
         assert inputs.is_contiguous()
         assert targets.is_contiguous()

@@ -19,8 +19,8 @@ from src.data.tasks.max_retrieval import MaxRetrieval, moments_of_largest, sum_o
 from src.data.tasks.recall import Recall
 from src.data.tasks.stream import Arrays, Examples
 from src.data.tasks.task import NO_ANSWER, Task
-from src.ends import TokenEnds
 from src.errors import ConfigError
+from src.io_spec import TokenSpec
 from tests.data.tasks.conftest import LENGTHS, TASKS, TOKEN_TASKS, named
 
 Draw = Callable[..., Arrays]
@@ -61,17 +61,17 @@ def test_the_first_examples_are_those_of_this_version(task: Task, examples: Draw
 @each_task
 def test_examples_fit_the_ends_that_a_model_is_built_to(task: Task, examples: Draw) -> None:
     inputs, targets = examples(task)
-    if isinstance(task.ends, TokenEnds):
+    if isinstance(task.io_spec, TokenSpec):
         assert inputs.shape == targets.shape == (100, LENGTHS[task])
-        assert (inputs.min(), inputs.max()) == (0, task.ends.vocabulary_size - 1)
+        assert (inputs.min(), inputs.max()) == (0, task.io_spec.vocabulary_size - 1)
         asked = targets[targets != NO_ANSWER]
         assert asked.min() >= 0
-        assert asked.max() < task.ends.vocabulary_size
+        assert asked.max() < task.io_spec.vocabulary_size
         assert ((targets != NO_ANSWER).sum(axis=1) == (targets[0] != NO_ANSWER).sum()).all()
     else:
-        answers = 1 if task.ends.is_pooled else LENGTHS[task]
-        assert inputs.shape == (100, LENGTHS[task], task.ends.features)
-        assert targets.shape == (100, answers, task.ends.outputs)
+        answers = 1 if task.io_spec.is_pooled else LENGTHS[task]
+        assert inputs.shape == (100, LENGTHS[task], task.io_spec.features)
+        assert targets.shape == (100, answers, task.io_spec.outputs)
         assert inputs.dtype == targets.dtype == np.float32
 
 
