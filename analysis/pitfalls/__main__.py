@@ -15,7 +15,7 @@ from analysis.pitfalls.conditions import dropped_failures, same_time, shared_lea
 from analysis.pitfalls.pitfall import Pitfall
 from analysis.pitfalls.seeds import best_of_seeds, not_paired, one_seed, sd_over_n
 from analysis.report.answers import Answers, answers_of
-from src.errors import UserError
+from src.errors import UserError, fail
 
 
 def pitfalls_of(answers: Answers) -> list[Pitfall]:
@@ -54,8 +54,7 @@ def main(
         answers = answers_of(load(export), metric, factor)
         shown = pitfalls_of(answers)
     except UserError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(error.exit_code) from None
+        fail(error)
     typer.echo(f"{answers.export.sentence}\n")
     for line in lines(shown):
         typer.echo(line)

@@ -11,7 +11,7 @@ from analysis.findings import AnalysisError
 from analysis.load import load
 from analysis.report.answers import Answers, answers_of
 from analysis.report.write import write_report
-from src.errors import UserError
+from src.errors import UserError, fail
 
 
 def main(
@@ -30,8 +30,7 @@ def main(
         answers = answers_of(load(export), metric, factor, reference, margin, seeds)
         target = write_report(answers, out if out is not None else export)
     except UserError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(error.exit_code) from None
+        fail(error)
     typer.echo(_said(answers))
     typer.echo(f"{target}")
     if answers.refusal is not None:
