@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from src.data.load import EvaluationBatches
-from src.data.tasks.stream import answers as count_answers
+from src.data.load import EvaluationBatches, count_answers
 from src.io_spec import IOSpec, TokenSpec
 from src.model.losses import answer_loss
 from src.training.events import Phase

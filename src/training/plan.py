@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from src.config import Config, DataConfig
-from src.data.corpus import Corpus
-from src.data.load import load_data
-from src.data.tasks.data import TaskData
+from src.data.load import Data, load_data
 from src.errors import ConfigError
 from src.geometry import Geometry
 from src.io_spec import check_spec
@@ -100,7 +98,7 @@ def _written(arm: Mapping[str, Any]) -> str:
 
 
 # What a run is, before anything is made: enough to name it, to find it and to refuse it. No torch.
-LoadData = Callable[[DataConfig, Path], Corpus | TaskData]
+LoadData = Callable[[DataConfig, Path], Data]
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ class Plan:
 
     config: Config
     geometry: Geometry
-    data: Corpus | TaskData
+    data: Data
     run_id: str
     parent: Path
 

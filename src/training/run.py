@@ -232,7 +232,7 @@ def _training_summary(plan: Plan, runtime: Runtime, parts: Parts) -> dict[str, A
     )
     if reason is not None:
         logger.info("no train/mfu: %s", reason)
-    known = parts.windows.optimum()
+    known = parts.windows.loss_floor()
     optimum = {} if known is None else {"val/loss_optimum": known}
     return {
         **state.last,
