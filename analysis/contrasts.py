@@ -11,10 +11,10 @@ import pandas as pd
 from statsmodels.stats.proportion import proportion_confint
 
 from analysis.cells import Cells
-from analysis.decision import ALPHA, HELPS, HURTS, INCONCLUSIVE, MINIMUM_PAIRS, PLATEAU, Decision, decide
 from analysis.findings import AnalysisError, some
-from analysis.inference import signs_for, smallest_p
+from analysis.labels import ALPHA, HELPS, HURTS, INCONCLUSIVE, MINIMUM_PAIRS, PLATEAU, Decision, decide
 from analysis.seeds import settle
+from analysis.stats import signs_for, smallest_p
 from src.metrics import METRICS
 
 Against = int | float | Literal["previous"]
@@ -48,7 +48,7 @@ def contrasts(cells: Cells, against: Against, margin: float, rng: np.random.Gene
     p, p_smallest          two-sided sign-flip p, and the smallest that so many pairs can reach
     p_holm, p_family       the same over all contrasts: Holm, and step-down max-T
     p_beyond               t test against the margin, Holm over all contrasts
-    label, reason          the effect of more heads (analysis.decision), and why
+    label, reason          the effect of more heads (analysis.labels), and why
     seeds_needed, seeds_plan     for INCONCLUSIVE: how many seeds would settle it, and the sentence
     improvement, improvement_low, improvement_high    share of seeds on which more heads are better (Wilson, 95%)
     """

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.decision import ALPHA, MINIMUM_PAIRS, pooled_sd
 from analysis.findings import AnalysisError
-from analysis.inference import moments
+from analysis.labels import ALPHA, MINIMUM_PAIRS
+from analysis.stats import moments, pooled_sd
 
 POWER = 0.8
 MOST = 1000
@@ -74,20 +74,6 @@ def seeds_needed(
     (5, 17)
     """
     return _fewest(lambda n: power_beyond(n, sd_of_differences, difference, margin, alpha / contrasts) >= power)
-
-
-def unpaired_seeds_needed(sd: float, difference: float, power: float = POWER, alpha: float = ALPHA) -> int | None:
-    """Fewest seeds an arm where seeds are not shared (two-sample t test).
-
-    >>> unpaired_seeds_needed(0.0027, 0.003)
-    14
-    """
-
-    def enough(n: int) -> bool:
-        critical = float(stats.t.ppf(1 - alpha / 2, 2 * n - 2))
-        return float(stats.nct.sf(critical, 2 * n - 2, difference / sd * sqrt(n / 2))) >= power
-
-    return _fewest(enough)
 
 
 def seeds_for_plateau(

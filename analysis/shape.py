@@ -13,9 +13,9 @@ from scipy import stats
 
 from analysis.arms import resampled_means
 from analysis.cells import Cells
-from analysis.decision import CONFIDENCE, MINIMUM_PAIRS
 from analysis.findings import Finding, caution, some
-from analysis.inference import t_interval
+from analysis.labels import CONFIDENCE, MINIMUM_PAIRS
+from analysis.stats import t_interval
 from src.metrics import METRICS
 
 PerStudy = Float[Array, "*studies"]

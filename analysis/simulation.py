@@ -1,6 +1,6 @@
 """How often the rules are right: simulated studies judged by the very code that judges real ones.
 
-`python -m analysis.simulation` measures everything and puts the tables into METHODS.md (minutes on one core).
+`python -m analysis.methods` measures everything and puts the tables into METHODS.md.
 Unit of all effects: the standard deviation between seeds within an arm. Arms are the five of 1, 2, 4, 8, 16.
 """
 
@@ -16,11 +16,22 @@ from numpy import ndarray as Array
 from statsmodels.stats.proportion import proportion_confint
 
 from analysis.arms import interquartile_mean
-from analysis.bootstrap import bca_interval, counts, draws, percentile_interval
-from analysis.decision import ALPHA, CONFIDENCE, HELPS, HURTS, LABELS, PLATEAU, Decision, decide, pooled_sd
-from analysis.inference import EXACT_UP_TO, beyond_margin_p, every_sign, holm, random_signs, t_interval
+from analysis.labels import ALPHA, CONFIDENCE, HELPS, HURTS, LABELS, PLATEAU, Decision, decide
 from analysis.seeds import power_beyond, seeds_for_plateau, seeds_needed
 from analysis.shape import best_interval, two_lines_by_break
+from analysis.stats import (
+    EXACT_UP_TO,
+    bca_interval,
+    beyond_margin_p,
+    counts,
+    draws,
+    every_sign,
+    holm,
+    percentile_interval,
+    pooled_sd,
+    random_signs,
+    t_interval,
+)
 
 SIZES = (6, 10, 20)
 HEADS = np.array([1.0, 2.0, 4.0, 8.0, 16.0])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.decision import HELPS, HURTS, INCONCLUSIVE, PLATEAU
-from analysis.plots.style import COLOURS, INK
+from analysis.labels import HELPS, HURTS, INCONCLUSIVE, PLATEAU
+from analysis.load import Export
+from analysis.plots.figures import Drawn, compared, figure, margin_said
+from analysis.plots.style import COLOURS, INK, new_figure
+from analysis.verdict import Verdict
 from src.metrics import METRICS
 
 LABEL_COLOURS = {HELPS: COLOURS[2], HURTS: COLOURS[1], PLATEAU: COLOURS[0], INCONCLUSIVE: COLOURS[6]}
@@ -21,7 +26,7 @@ def draw(
     metric: str = "val/loss",
     unit: str | None = None,
 ) -> Axes:
-    """One row a contrast, as `analysis.contrasts.contrasts` gives them; the first stands at the top."""
+    """One row a contrast, as `analysis.labels.contrasts` gives them; the first stands at the top."""
     if margin is not None:
         ax.axvspan(-margin, margin, color=COLOURS[4], alpha=0.15, linewidth=0)
     ax.axvline(0, color=INK, linewidth=0.8)
@@ -47,3 +52,18 @@ def draw(
     ax.set_xlabel(f"difference in {metric}, {unit or METRICS[metric].unit} ({better})")
     ax.set_ylabel(factor)
     return ax
+
+
+@figure("contrasts", at=20)
+def drawn(verdict: Verdict, export: Export) -> Iterator[Drawn]:
+    table = pd.concat([verdict.contrasts, verdict.ladder], ignore_index=True)
+    if table.empty:
+        return
+    table = table.drop_duplicates(["fewer", "more"])
+    picture = new_figure(7.2, 1.3 + 0.34 * len(table))
+    draw(table, picture.add_subplot(), margin=verdict.margin, **compared(verdict))
+    caption = (
+        f"Differences on shared seeds, each arm with {verdict.reference} and with the one before it: mean, 95% "
+        f"interval (thin) and 90% interval (thick), paired t. {margin_said(verdict)}Source: {export.sentence}."
+    )
+    yield Drawn("contrasts", f"Pairwise contrasts of {verdict.metric}", caption, picture)

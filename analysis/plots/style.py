@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator, StrMethodFormatter
 
 from analysis.findings import AnalysisError
+from analysis.numbers import bytes_shown
 from src.metrics import METRICS
 
 INK = "#1f2328"
@@ -110,18 +111,6 @@ def show_thousands(axis: Any) -> None:
 def legend_below(ax: Axes, columns: int = 3) -> None:
     """A legend under the axes, where it hides no point."""
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)
-
-
-def bytes_shown(value: float) -> str:
-    """Bytes as people read them.
-
-    >>> bytes_shown(512), bytes_shown(8192), bytes_shown(3 * 2**19), bytes_shown(768 * 2**20)
-    ('512 B', '8 KiB', '1.5 MiB', '768 MiB')
-    """
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if abs(value) >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g} B"
 
 
 def levels(column: pd.Series) -> list[Any]:

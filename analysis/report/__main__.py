@@ -9,8 +9,8 @@ import typer
 
 from analysis.findings import AnalysisError
 from analysis.load import load
-from analysis.report.answers import Answers, answers_of
 from analysis.report.write import write_report
+from analysis.study import Study, study_of
 from src.errors import UserError
 
 
@@ -27,21 +27,21 @@ def main(
     try:
         seeds = None if tuning_seeds is None else _seeds(tuning_seeds)
         reference = int(against) if against is not None and against.is_integer() else against
-        answers = answers_of(load(export), metric, factor, reference, margin, seeds)
-        target = write_report(answers, out if out is not None else export)
+        study = study_of(load(export), metric, factor, reference, margin, seeds)
+        target = write_report(study, out if out is not None else export)
     except UserError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(error.exit_code) from None
-    typer.echo(_said(answers))
+    typer.echo(_said(study))
     typer.echo(f"{target}")
-    if answers.refusal is not None:
+    if study.refusal is not None:
         raise typer.Exit(1)
 
 
-def _said(answers: Answers) -> str:
-    if answers.refusal is not None:
-        return f"nothing can be judged: {answers.refusal}"
-    return "\n\n".join(answers.opening)
+def _said(study: Study) -> str:
+    if study.refusal is not None:
+        return f"nothing can be judged: {study.refusal}"
+    return "\n\n".join(study.opening)
 
 
 def _seeds(text: str) -> list[int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.plots.figures import Drawn
-from analysis.report.blocks import Block, Bullets, Code, Page, Paragraph, Table
-from analysis.report.page import anchor
+from analysis.report.html import anchor
+from analysis.report.page import Block, Bullets, Code, Page, Paragraph, Table
 
 FIGURES = "figures"
 

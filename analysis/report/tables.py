@@ -6,12 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.arms import MATCHED_WITHIN
-from analysis.plots.style import bytes_shown
-from analysis.report.blocks import Table
+from analysis.arms import DESIGNED, MATCHED_WITHIN
+from analysis.numbers import MISSING, bytes_shown, interval, number, signed
+from analysis.report.page import Table
 from analysis.verdict import Verdict
 
-MISSING = "–"  # noqa: RUF001
 _COSTS = {
     "cost/parameters": "parameters",
     "cost/flops_per_token": "FLOPs/token",
@@ -19,7 +18,6 @@ _COSTS = {
     "train/tokens_per_second": "train tokens/s",
     "decode/ms_per_token": "decode ms/token",
 }
-_DESIGNED = ("cost/parameters", "cost/flops_per_token", "cache/bytes")
 
 
 def arms_table(verdict: Verdict) -> Table:
@@ -102,24 +100,6 @@ def _every_contrast(verdict: Verdict) -> pd.DataFrame:
     return table if table.empty else table.drop_duplicates(["fewer", "more"])
 
 
-def number(value: Any) -> str:
-    """A metric to four decimals.
-
-    >>> number(1.88123), number(float("nan"))
-    ('1.8812', '–')
-    """
-    return MISSING if pd.isna(value) else f"{value:.4f}"
-
-
-def signed(value: Any) -> str:
-    return MISSING if pd.isna(value) else f"{value:+.4f}"
-
-
-def interval(low: Any, high: Any, form: str = ".4f") -> str:
-    """' [low, high]', or nothing where there is none."""
-    return "" if pd.isna(low) else f" [{low:{form}}, {high:{form}}]"
-
-
 def _against_reference(verdict: Verdict, arm: Any) -> list[str]:
     if arm == verdict.reference:
         return ["reference", "", ""]
@@ -141,7 +121,7 @@ def _cost(verdict: Verdict, arm: Any, name: str) -> str:
     if pd.isna(value):
         return MISSING
     ratio = float(verdict.ratios.at[arm, name])  # pyright: ignore[reportArgumentType]
-    off = name in _DESIGNED and abs(ratio - 1) > MATCHED_WITHIN
+    off = name in DESIGNED and abs(ratio - 1) > MATCHED_WITHIN
     mark = f" x{ratio:.3g}" if off else ""
     if name == "cache/bytes":
         return bytes_shown(value) + mark

@@ -9,7 +9,7 @@ from analysis import contrasts as module
 from analysis.cells import Cells, cells
 from analysis.contrasts import contrasts, improvement, pairs_of
 from analysis.findings import AnalysisError
-from analysis.runs import typed
+from analysis.load import typed
 
 MakeRuns = Callable[..., pd.DataFrame]
 Rng = np.random.Generator

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
 from analysis.load import load
-from analysis.report.answers import Answers, answers_of
+from analysis.report.write import json_of
+from analysis.study import Study, study_of
 from src import ROOT
 
 RESULTS = ROOT / "analysis" / "results"
 SOMEBODY_S_FOLDER = re.compile(r"/(home|root|work|tmp|Users)/")
 
 
-def answers(study: str) -> Answers:
-    return answers_of(load(RESULTS / study / "export"))
+def answers(study: str) -> Study:
+    return study_of(load(RESULTS / study / "export"))
 
 
 def labels(study: str) -> dict[tuple[int, int], str]:
@@ -51,3 +53,18 @@ def test_a_committed_study_is_complete_and_names_nobody_s_folders(study: str) ->
     for path in (RESULTS / study).rglob("*"):
         if path.suffix in (".csv", ".json", ".md", ".html", ".svg"):
             assert not SOMEBODY_S_FOLDER.search(path.read_text(encoding="utf-8")), path
+
+
+@pytest.mark.parametrize("study", sorted(path.parent.name for path in RESULTS.glob("*/verdict.json")))
+def test_the_arms_of_a_committed_study_are_what_its_report_says(study: str) -> None:
+    kept = json.loads((RESULTS / study / "verdict.json").read_text(encoding="utf-8"))
+    now = json_of(answers(study))
+    assert len(kept["verdicts"]) == len(now["verdicts"])
+    for then, again in zip(kept["verdicts"], now["verdicts"], strict=True):
+        for before, after in zip(then["arms"], again["arms"], strict=True):
+            assert after.keys() == before.keys()
+            assert {name for name in after if after[name] is None} == {name for name in before if before[name] is None}
+                None
+            )
+            numbers = {name: value for name, value in before.items() if value is not None}
+            assert {name: after[name] for name in numbers} == pytest.approx(numbers, rel=1e-9)

@@ -4,11 +4,10 @@ from math import ceil
 import numpy as np
 import pandas as pd
 import pytest
-from statsmodels.stats.power import TTestIndPower, TTestPower
+from statsmodels.stats.power import TTestPower
 
 from analysis import seeds
 from analysis.findings import AnalysisError
-from analysis.inference import t_interval
 from analysis.seeds import (
     pairing_gain,
     plan,
@@ -17,8 +16,8 @@ from analysis.seeds import (
     seeds_for_plateau,
     seeds_needed,
     settle,
-    unpaired_seeds_needed,
 )
+from analysis.stats import t_interval
 
 Rng = np.random.Generator
 
@@ -28,14 +27,11 @@ def test_examples_in_the_docstrings_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("difference", "unpaired", "half", "four_fifths"),
-    [(0.002, 30, 17, 8), (0.003, 14, 9, 5), (0.005, 6, 5, 4), (0.01, 3, 3, 3)],
+    ("difference", "half", "four_fifths"),
+    [(0.002, 17, 8), (0.003, 9, 5), (0.005, 5, 4), (0.01, 3, 3)],
 )
-def test_seeds_for_the_published_spread_of_nanogpt(
-    difference: float, unpaired: int, half: int, four_fifths: int
-) -> None:
+def test_seeds_for_the_published_spread_of_nanogpt(difference: float, half: int, four_fifths: int) -> None:
     sd = 0.0027
-    assert unpaired_seeds_needed(sd, difference) == unpaired
     assert seeds_needed(sd * np.sqrt(2 * (1 - 0.5)), difference) == half
     assert seeds_needed(sd * np.sqrt(2 * (1 - 0.8)), difference) == four_fifths
 
@@ -45,8 +41,6 @@ def test_seeds_for_the_published_spread_of_nanogpt(
 def test_the_planner_agrees_with_statsmodels_to_the_seed(effect: float, contrasts: int) -> None:
     exact = TTestPower().solve_power(effect, alpha=0.05 / contrasts, power=0.8)
     assert seeds_needed(1.0, effect, contrasts=contrasts) == ceil(exact)
-    exact = TTestIndPower().solve_power(effect, alpha=0.05, power=0.8)
-    assert unpaired_seeds_needed(1.0, effect) == ceil(exact)
 
 
 def test_power_is_statsmodels() -> None:

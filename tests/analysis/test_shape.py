@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from analysis.cells import Cells, cells
-from analysis.runs import typed
+from analysis.load import typed
 from analysis.shape import best_arm, shape, trend, two_lines
 
 MakeRuns = Callable[..., pd.DataFrame]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis import simulation
-from analysis.decision import HELPS, HURTS
+from analysis.labels import HELPS, HURTS
 from analysis.simulation import Studies, judge_studies
 
 Rng = np.random.Generator

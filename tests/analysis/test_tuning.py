@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from analysis.findings import AnalysisError
-from analysis.judge import judge
-from analysis.runs import typed
+from analysis.load import typed
+from analysis.question import Question
 from analysis.tuning import LEARNING_RATE, tuned
-from analysis.verdict import Question
+from analysis.verdict import judge
 
 MakeRuns = Callable[..., pd.DataFrame]
 

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pandas as pd
 
 from analysis.findings import Finding, caution, some
 from analysis.load import Export
 from analysis.tuning import LEARNING_RATE
-from analysis.verdict import Question
 from src.metrics import METRICS
 
 FACTORS = ("heads", "kv_heads", "latent_dim", "head_dim", "context_length")
 _MARGIN = "config.sweep.margin_nats"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a table.
+
+    `against`: the reference arm; None for the smallest. `margin`: in the metric's unit, fixed beforehand; None
+    for MARGIN_SDS seed standard deviations of the same data. `varying`: settings meant to differ between arms.
+    `seed` of all random streams.
+    """
+
+    metric: str = "val/loss"
+    factor: str = "heads"
+    against: int | float | None = None
+    margin: float | None = None
+    varying: tuple[str, ...] = ()
+    allow_unequal_tokens: bool = False
+    seed: int = 0
 
 
 def question_for(

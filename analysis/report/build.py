@@ -7,42 +7,43 @@ from collections.abc import Iterator
 
 import pandas as pd
 
-from analysis.claim import claim
-from analysis.decision import MINIMUM_PAIRS
 from analysis.findings import Finding
+from analysis.labels import MINIMUM_PAIRS
 from analysis.load import Export
+from analysis.numbers import MISSING
 from analysis.plots.figures import figures_of_export, figures_of_verdict
-from analysis.report.answers import Answers
-from analysis.report.blocks import Block, Bullets, Code, Page, Paragraph, Section, Table
-from analysis.report.tables import MISSING, arms_table, contrasts_table, costs_table, reasons
+from analysis.report.page import Block, Bullets, Code, Page, Paragraph, Section, Table
+from analysis.report.tables import arms_table, contrasts_table, costs_table, reasons
+from analysis.study import Study
+from analysis.summary import claim
 from analysis.verdict import MARGIN_SDS, Verdict
 
 
-def page_of(answers: Answers) -> Page:
+def page_of(study: Study) -> Page:
     """The page of what an export answers."""
-    sections = [_opening(answers)]
-    many = len(answers.verdicts) > 1
-    for position, verdict in enumerate(answers.verdicts):
-        name = f" ({position + 1} of {len(answers.verdicts)}: {answers.apart(verdict)})" if many else ""
-        said = position < len(answers.opening)
-        sections += _experiment(verdict, answers.export, name, was_said=said)
-    if answers.tuned_verdicts:
-        sections += _tuned(answers)
-    across = figures_of_export(answers.export, answers.question.factor, answers.question.metric)
+    sections = [_opening(study)]
+    many = len(study.verdicts) > 1
+    for position, verdict in enumerate(study.verdicts):
+        name = f" ({position + 1} of {len(study.verdicts)}: {study.apart(verdict)})" if many else ""
+        said = position < len(study.opening)
+        sections += _experiment(verdict, study.export, name, was_said=said)
+    if study.tuned_verdicts:
+        sections += _tuned(study)
+    across = figures_of_export(study.export, study.question.factor, study.question.metric)
     if across.drawn:
         sections.append(Section("Across experiments", list(across.drawn)))
-    sections += [_coverage(answers), _methods(answers), _limits(answers), _reproduce(answers)]
-    return Page(answers.title, answers.export.sentence, sections)
+    sections += [_coverage(study), _methods(study), _limits(study), _reproduce(study)]
+    return Page(study.title, study.export.sentence, sections)
 
 
-def _opening(answers: Answers) -> Section:
-    if answers.refusal is not None:
-        blocks: list[Block] = [Paragraph(f"Nothing can be judged: {answers.refusal}.", "claim")]
+def _opening(study: Study) -> Section:
+    if study.refusal is not None:
+        blocks: list[Block] = [Paragraph(f"Nothing can be judged: {study.refusal}.", "claim")]
     else:
-        blocks = [Paragraph(said, "claim") for said in answers.opening]
-    cautions = [finding for finding in answers.findings if finding.level == "caution"]
-    if answers.verdicts:
-        cautions += answers.verdicts[0].cautions
+        blocks = [Paragraph(said, "claim") for said in study.opening]
+    cautions = [finding for finding in study.findings if finding.level == "caution"]
+    if study.verdicts:
+        cautions += study.verdicts[0].cautions
     if cautions:
         blocks.append(Bullets([_sentence(finding) for finding in dict.fromkeys(cautions)], "caution"))
     return Section("", blocks)
@@ -62,33 +63,33 @@ def _tables(verdict: Verdict) -> list[Block]:
     return [*(table for table in found if table is not None), *([Bullets(why)] if why else [])]
 
 
-def _tuned(answers: Answers) -> list[Section]:
-    assert answers.tuning is not None, "tuned verdicts come with their tuning"
+def _tuned(study: Study) -> list[Section]:
+    assert study.tuning is not None, "tuned verdicts come with their tuning"
     rows = [
         [f"{arm}", f"{row['chosen']:g}", f"{row['mean']:.4f}", f"{row['seeds']}", "yes" if row["at_edge"] else "no"]
-        for arm, row in answers.tuning.choice.iterrows()
+        for arm, row in study.tuning.choice.iterrows()
     ]
     header = [
-        answers.question.factor,
+        study.question.factor,
         "learning rate",
-        f"{answers.question.metric} on tuning seeds",
+        f"{study.question.metric} on tuning seeds",
         "seeds",
         "at edge",
     ]
     found = []
-    for verdict in answers.tuned_verdicts:
+    for verdict in study.tuned_verdicts:
         blocks: list[Block] = [Paragraph(claim(verdict)), Table(header, rows), *_tables(verdict)]
         found.append(Section("At tuned learning rates", blocks))
     return found
 
 
-def _coverage(answers: Answers) -> Section:
-    counts = answers.export.manifest["counts"]
+def _coverage(study: Study) -> Section:
+    counts = study.export.manifest["counts"]
     account = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items() if count is not None)
     blocks: list[Block] = [Paragraph(f"Runs: {account}.")]
     if counts["planned"] is None:
         blocks.append(Paragraph("No plan is known: a head count or seed that never started cannot be missed here."))
-    for verdict in answers.verdicts:
+    for verdict in study.verdicts:
         blocks.append(Paragraph(f"{verdict.coverage.sentence}."))
         left_out = verdict.coverage.left_out
         if len(left_out):
@@ -103,11 +104,11 @@ def _coverage(answers: Answers) -> Section:
                 for row in left_out.itertuples(index=False)
             ]
             blocks.append(Table([verdict.factor, "seed", "state", "reason", "run"], rows))
-    unreadable = [[item["run_id"], item["reason"]] for item in answers.export.manifest["left_out"]]
+    unreadable = [[item["run_id"], item["reason"]] for item in study.export.manifest["left_out"]]
     if unreadable:
         blocks.append(Table(["cannot be read", "reason"], unreadable))
-    if not answers.verdicts:
-        blocks += _planned_table(answers.export)
+    if not study.verdicts:
+        blocks += _planned_table(study.export)
     return Section("Coverage", blocks)
 
 
@@ -122,8 +123,8 @@ def _planned_table(export: Export) -> list[Block]:
     return [Table(["planned run", "state", "reason"], rows)] if rows else []
 
 
-def _methods(answers: Answers) -> Section:
-    margins = [verdict for verdict in answers.verdicts if verdict.margin is not None]
+def _methods(study: Study) -> Section:
+    margins = [verdict for verdict in study.verdicts if verdict.margin is not None]
     given = bool(margins) and margins[0].margin_source == "fixed beforehand"
     source = "fixed before the runs" if given else f"{MARGIN_SDS:g} seed standard deviations of the same data"
     return Section(
@@ -145,8 +146,8 @@ def _methods(answers: Answers) -> Section:
     )
 
 
-def _limits(answers: Answers) -> Section:
-    findings = [*answers.findings, *(finding for verdict in answers.verdicts for finding in verdict.findings)]
+def _limits(study: Study) -> Section:
+    findings = [*study.findings, *(finding for verdict in study.verdicts for finding in verdict.findings)]
     told = [finding for finding in findings if finding.about != "coverage"]  # the section above tells it
     items = [_sentence(finding) for finding in dict.fromkeys(told)]
     items.append(
@@ -156,8 +157,8 @@ def _limits(answers: Answers) -> Section:
     return Section("Limits", [Bullets(items)])
 
 
-def _reproduce(answers: Answers) -> Section:
-    export = answers.export
+def _reproduce(study: Study) -> Section:
+    export = study.export
     lines = []
     for plan in export.manifest["plans"]:
         lines.append(f"python -m src.train {shlex.join(plan['command'])}")

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from analysis import findings
-from analysis.claim import claim
 from analysis.findings import AnalysisError
-from analysis.judge import judge
-from analysis.verdict import Question, Verdict
+from analysis.question import Question
+from analysis.summary import claim
+from analysis.verdict import Verdict, judge
 
 MakeRuns = Callable[..., pd.DataFrame]
 Noisy = Callable[..., dict[int, list[float]]]
@@ -204,7 +204,7 @@ def test_the_table_that_was_given_is_left_as_it_was(make_runs: MakeRuns, noisy: 
 
 def test_the_analysis_loads_nothing_heavy() -> None:
     program = (
-        "import sys, analysis.judge, analysis.claim, analysis.tuning, analysis.methods;"
+        "import sys, analysis.verdict, analysis.summary, analysis.tuning, analysis.methods;"
         "print([name for name in ('torch', 'hydra', 'wandb', 'omegaconf', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)

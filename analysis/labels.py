@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray as Array
 
-from analysis.inference import (
+from analysis.stats import (
     Differences,
     PerContrast,
     Signs,
@@ -84,11 +84,3 @@ def decide(
     inside = enough & (low_90 > -limit) & (high_90 < limit)
     label = np.select([beyond & (mean < 0), beyond & (mean > 0), inside], [HELPS, HURTS, PLATEAU], INCONCLUSIVE)
     return Decision(pairs, mean, sd, low, high, low_90, high_90, p, holm(p, tested), p_family, p_beyond, label)
-
-
-def pooled_sd(values: Float[Array, "*studies n k"]) -> Float[Array, "*studies"]:
-    """Standard deviation between seeds within an arm, pooled over arms by their degrees of freedom."""
-    counts, _, sd = moments(values)
-    freedom = np.where(counts > 1, counts - 1, 0.0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.sqrt((freedom * np.nan_to_num(sd) ** 2).sum(axis=-1) / freedom.sum(axis=-1)))

@@ -13,10 +13,15 @@ import numpy as np
 import pandas as pd
 
 from analysis.findings import AnalysisError, Finding, caution, some
-from analysis.runs import FINISHED
+from analysis.load import FINISHED
+from src import config
 
-NOT_IDENTITY = ("logger", "sweep", "resume", "runs_dir", "group", "sample", "measurement", "data.path")
-"""Settings that do not decide a result; src.config leaves the same ones out of a run's identity."""
+NOT_IDENTITY = (
+    *sorted(config._NOT_IDENTITY),  # pyright: ignore[reportPrivateUsage]
+    *sorted(f"data.{name}" for name in config._WHERE_DATA_LIES),  # pyright: ignore[reportPrivateUsage]
+    "training.learning_rate_from",
+)
+"""Settings that do not decide a result: those that src.config leaves out of a run's identity."""
 
 _FINAL = ("heads", "kv_heads", "context_length", "regime", "attention", "data_hash")
 """Columns of final values that stand for the setting of the same name."""
@@ -104,7 +109,7 @@ def only(groups: Sequence[Group]) -> Group:
     """The one group of a table. Raises AnalysisError that names what differs where it mixes several."""
     mixed = mixture(groups)
     if mixed is not None:
-        raise AnalysisError(f"{mixed.text}; choose one (analysis.runs.select) or judge each of them")
+        raise AnalysisError(f"{mixed.text}; choose one (analysis.load.select) or judge each of them")
     return groups[0]
 
 

@@ -3,8 +3,8 @@ import pytest
 from scipy import stats
 from statsmodels.stats.weightstats import ttost_paired
 
-from analysis.decision import HELPS, HURTS, INCONCLUSIVE, PLATEAU, Decision, decide, pooled_sd
-from analysis.inference import every_sign
+from analysis.labels import HELPS, HURTS, INCONCLUSIVE, PLATEAU, Decision, decide
+from analysis.stats import every_sign, pooled_sd
 
 Rng = np.random.Generator
 SPREAD = np.array([-0.5, -0.3, -0.1, 0.1, 0.3, 0.5])

@@ -13,22 +13,23 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from analysis.findings import AnalysisError
-from analysis.judge import judge
-from analysis.load import load
+from analysis.load import Export, load
 from analysis.plots import (
     cache_size,
     contrast_forest,
     cost_frontier,
+    figures,
     learning_curves,
     learning_rate_map,
     loss,
     speed,
     style,
 )
-from analysis.plots.figures import figures_of_export, figures_of_verdict
+from analysis.plots.figures import Drawn, figures_of_export, figures_of_verdict
 from analysis.plots.style import caption_below, looks, new_figure, save
+from analysis.question import Question
 from analysis.tuning import LEARNING_RATE
-from analysis.verdict import Question
+from analysis.verdict import Verdict, judge
 from tests.analysis.export_maker import curves, write_export
 
 MakeRuns = Callable[..., pd.DataFrame]
@@ -207,3 +208,22 @@ def test_the_same_figure_is_the_same_file_and_leaves_no_trace(runs: pd.DataFrame
     assert first == again
     assert first[1].startswith(b"\x89PNG")
     assert (plt.get_fignums(), dict(plt.rcParams)) == before
+
+
+def test_a_new_kind_of_figure_is_one_function(
+    runs: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "_KINDS", {kind.name: kind for kind in figures.kinds(spans=False)})
+
+    @figures.figure("toy", at=15, needs=("heads",))
+    def toy(verdict: Verdict, export: Export) -> Iterator[Drawn]:
+        yield Drawn("toy", f"toy of {verdict.factor}", "Nothing.", new_figure())
+
+    @figures.figure("bad toy", at=16, needs=("no.such",))
+    def bad(verdict: Verdict, export: Export) -> Iterator[Drawn]:
+        raise AssertionError("not asked where its columns are missing")
+
+    export = load(write_export(tmp_path / "some", runs, curves(runs)))
+    gallery = figures_of_verdict(judge(export.runs).verdicts[0], export)
+    assert [drawn.name for drawn in gallery.drawn][:3] == ["loss", "toy", "contrasts"]
+    assert "no figure of bad toy: the table has no column 'no.such'" in [str(finding) for finding in gallery.findings]

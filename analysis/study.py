@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.asked import has_learning_rates, question_for
-from analysis.claim import claim
 from analysis.findings import AnalysisError, Finding, caution, some
-from analysis.judge import judge
-from analysis.load import Export
-from analysis.runs import FINISHED
+from analysis.load import FINISHED, Export
+from analysis.question import Question, has_learning_rates, question_for
+from analysis.summary import claim
 from analysis.tuning import LEARNING_RATE, Tuned, tuned
-from analysis.verdict import Question, Verdict
+from analysis.verdict import Verdict, judge
 
 SAID_AT_ONCE = 4
 """Experiments whose claims open a report together; of more, each claim stands over its own table."""
 
 
 @dataclass(frozen=True)
-class Answers:
+class Study:
     """`refusal` is the sentence why nothing could be judged, where `verdicts` is empty.
 
     `tuned_verdicts` are at each arm's own best learning rate, `tuning` how that was chosen.
@@ -53,24 +51,24 @@ class Answers:
         return ", ".join(shown) or verdict.condition.get("model.name", "runs")
 
 
-def answers_of(
+def study_of(
     export: Export,
     metric: str = "val/loss",
     factor: str | None = None,
     against: int | float | None = None,
     margin: float | None = None,
     tuning_seeds: Sequence[int] | None = None,
-) -> Answers:
+) -> Study:
     """Judges an export; never raises for what its runs lack, but says it."""
     question, findings = question_for(export, metric, factor, against, margin)
     findings = [*export.findings, *findings]
     try:
         study = judge(export.runs, question, export.steps, export.planned)
     except AnalysisError as error:
-        return Answers(export, question, (), (), None, tuple(findings), str(error))
+        return Study(export, question, (), (), None, tuple(findings), str(error))
     findings += study.findings
     at_best, tuning, why = _at_tuned_rates(export, question, tuning_seeds)
-    return Answers(export, question, study.verdicts, at_best, tuning, (*findings, *why))
+    return Study(export, question, study.verdicts, at_best, tuning, (*findings, *why))
 
 
 def _at_tuned_rates(

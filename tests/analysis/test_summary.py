@@ -5,10 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.claim import claim, claim_about
-from analysis.findings import AnalysisError
-from analysis.judge import judge
-from analysis.verdict import Question, Verdict
+from analysis.question import Question
+from analysis.summary import claim
+from analysis.verdict import Verdict, judge
 
 MakeRuns = Callable[..., pd.DataFrame]
 Noisy = Callable[..., dict[int, list[float]]]
@@ -56,18 +55,6 @@ def test_an_open_contrast_names_the_seeds_that_would_settle_it(make_runs: MakeRu
 def test_too_few_pairs_are_said_once(make_runs: MakeRuns, noisy: Noisy) -> None:
     text = claim(judge(make_runs(noisy({1: 1.9, 2: 1.8, 4: 1.7}, seeds=3))).verdicts[0])
     assert text.count("With 3 pairs no p can fall below 0.25, so no label can be given.") == 1
-
-
-def test_nothing_is_said_of_a_head_count_that_did_not_run(verdict: Verdict) -> None:
-    with pytest.raises(AnalysisError, match=r"heads=32 did not run \(those that did: 1, 2, 4, 8, 16\)"):
-        claim_about(verdict, 32)
-
-
-def test_what_is_known_of_one_arm_is_its_contrast_alone(verdict: Verdict) -> None:
-    text = claim_about(verdict, 8)
-    assert "HELPS from 1 to 8 heads" in text
-    assert "from 1 to 4" not in text
-    assert claim_about(verdict, 1).startswith("heads=1 is the reference: val/loss 1.9")
 
 
 def test_one_arm_alone_gets_its_mean_and_no_comparison(make_runs: MakeRuns) -> None:

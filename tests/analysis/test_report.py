@@ -14,10 +14,9 @@ import pytest
 
 from analysis.load import load
 from analysis.report.__main__ import main
-from analysis.report.answers import answers_of
-from analysis.report.as_json import plain
-from analysis.report.svg import inline_svg
-from analysis.report.write import write_report
+from analysis.report.html import inline_svg
+from analysis.report.write import plain, write_report
+from analysis.study import study_of
 from analysis.tuning import LEARNING_RATE
 from src import ROOT
 from tests.analysis.export_maker import curves, write_export
@@ -49,7 +48,7 @@ def report(make_runs: MakeRuns, noisy: Noisy, tmp_path_factory: pytest.TempPathF
     )
     plan = {"command": ["-m", "heads=1,4,16", "note=a b"], "factors": ["heads"]}
     export = load(write_export(folder, runs, curves(runs), plans=[plan]))
-    write_report(answers_of(export), folder)
+    write_report(study_of(export), folder)
     return folder
 
 
@@ -71,12 +70,12 @@ def test_the_page_opens_with_the_claims_of_all_experiments_where_they_are_few(
     for number in range(experiments):
         own = make_runs(noisy({1: 1.9, 4: 1.9 - 0.02 * number}))
         parts.append(own.assign(**{"config.model.dropout": number / 10, "run_id": own["run_id"] + f"-{number}"}))
-    answers = answers_of(load(write_export(tmp_path / "some", pd.concat(parts, ignore_index=True))))
-    assert len(answers.verdicts) == experiments
-    assert len(answers.opening) == said
-    for number, text in enumerate(answers.opening):
+    study = study_of(load(write_export(tmp_path / "some", pd.concat(parts, ignore_index=True))))
+    assert len(study.verdicts) == experiments
+    assert len(study.opening) == said
+    for number, text in enumerate(study.opening):
         assert text.startswith(f"With model.dropout={number / 10:g}: ")
-    page = write_report(answers, tmp_path / "some").read_text(encoding="utf-8")
+    page = write_report(study, tmp_path / "some").read_text(encoding="utf-8")
     opening = page[page.index("<main>") : page.index("<h2>")]
     assert opening.count('class="claim"') == said
     assert page.count("Setting: ") == experiments, "each claim is said once"
@@ -84,10 +83,10 @@ def test_the_page_opens_with_the_claims_of_all_experiments_where_they_are_few(
 
 def test_a_loss_of_vectors_is_no_nats(make_runs: MakeRuns, noisy: Noisy, tmp_path: Path) -> None:
     runs = make_runs(noisy({1: 0.1, 4: 0.7})).assign(**{"data.vocabulary_size": np.nan})
-    answers = answers_of(load(write_export(tmp_path / "some", runs)))
-    assert answers.verdicts[0].unit == "squared distance"
-    assert "val/loss in squared distance" in answers.opening[0]
-    assert "nats" not in write_report(answers, tmp_path / "some").with_suffix(".md").read_text(encoding="utf-8")
+    study = study_of(load(write_export(tmp_path / "some", runs)))
+    assert study.verdicts[0].unit == "squared distance"
+    assert "val/loss in squared distance" in study.opening[0]
+    assert "nats" not in write_report(study, tmp_path / "some").with_suffix(".md").read_text(encoding="utf-8")
 
 
 def test_the_page_stands_alone(report: Path) -> None:
@@ -165,14 +164,14 @@ def test_tuned_and_shared_learning_rates_stand_side_by_side(make_runs: MakeRuns,
     high = make_runs(noisy({1: 1.95, 8: 1.85}, seeds=8)).assign(**{LEARNING_RATE: 0.01})
     high["run_id"] += "-high"
     runs = pd.concat([low, high], ignore_index=True)
-    answers = answers_of(load(write_export(tmp_path / "some", runs)), margin=0.02)
-    assert len(answers.verdicts) == 2
-    (verdict,) = answers.tuned_verdicts
-    assert answers.tuning is not None
-    assert answers.tuning.choice["chosen"].tolist() == [0.001, 0.01]
+    study = study_of(load(write_export(tmp_path / "some", runs)), margin=0.02)
+    assert len(study.verdicts) == 2
+    (verdict,) = study.tuned_verdicts
+    assert study.tuning is not None
+    assert study.tuning.choice["chosen"].tolist() == [0.001, 0.01]
     assert sorted(verdict.cells.values.index) == [2, 3, 4, 5, 6, 7]
     assert verdict.contrasts["label"].tolist() == ["HELPS"]
-    page = write_report(answers, tmp_path / "out").read_text(encoding="utf-8")
+    page = write_report(study, tmp_path / "out").read_text(encoding="utf-8")
     assert "At tuned learning rates" in page
     assert "training.learning_rate=0.01" in page
     assert (tmp_path / "out" / "figures" / "learning_rates.svg").exists()
@@ -195,11 +194,11 @@ def test_bad_input_ends_in_a_sentence_and_a_report(
     make_runs: MakeRuns, tmp_path: Path, change: Callable[[pd.DataFrame], pd.DataFrame], code: int, says: str
 ) -> None:
     folder = write_export(tmp_path / "some", change(make_runs({1: [1.9, 1.91], 4: [1.8, 1.82]})))
-    answers = answers_of(load(folder))
-    write_report(answers, folder)
-    assert (1 if answers.refusal else 0) == code
+    study = study_of(load(folder))
+    write_report(study, folder)
+    assert (1 if study.refusal else 0) == code
     assert says.removeprefix("nothing can be judged: ") in (folder / "report.md").read_text().replace("\\", "")
-    assert json.loads((folder / "verdict.json").read_text())["refusal"] == answers.refusal
+    assert json.loads((folder / "verdict.json").read_text())["refusal"] == study.refusal
 
 
 def test_the_command_says_the_claim_and_where_the_report_is(

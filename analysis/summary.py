@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.decision import INCONCLUSIVE, LABELS, MINIMUM_PAIRS
-from analysis.findings import AnalysisError, some
-from analysis.inference import smallest_p
+from analysis.findings import some
+from analysis.labels import INCONCLUSIVE, LABELS, MINIMUM_PAIRS
 from analysis.seeds import MOST
+from analysis.stats import smallest_p
 from analysis.verdict import MARGIN_SDS, Verdict
 
 _ANSWERS = {
@@ -31,22 +31,6 @@ def claim(verdict: Verdict) -> str:
         parts += [_evidence(verdict, verdict.contrasts), _shape(verdict)]
     parts += [f"{verdict.coverage.sentence}.", _limits(verdict)]
     return " ".join(part for part in parts if part)
-
-
-def claim_about(verdict: Verdict, arm: Any) -> str:
-    """What is known of one arm. Raises AnalysisError for one that did not run: nothing is extrapolated."""
-    if arm not in verdict.arms.index:
-        raise AnalysisError(
-            f"{verdict.factor}={arm} did not run (those that did: {some(list(map(str, verdict.arms.index)))}); "
-            "nothing can be said of it from these runs"
-        )
-    if arm == verdict.reference:
-        return f"{verdict.factor}={arm} is the reference: {_mean(verdict, arm)}."
-    table = verdict.contrasts
-    rows = table[(table["fewer"] == arm) | (table["more"] == arm)] if len(table) else table
-    if rows.empty:
-        return f"{verdict.factor}={arm} could not be compared with {verdict.reference}: {_mean(verdict, arm)}."
-    return _evidence(verdict, rows)
 
 
 def _setting(verdict: Verdict) -> str:

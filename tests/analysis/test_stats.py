@@ -1,18 +1,24 @@
 import doctest
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from analysis import inference
-from analysis.inference import (
+from analysis import stats as module
+from analysis.stats import (
+    bca_interval,
     beyond_margin_p,
+    counts,
+    draws,
     every_sign,
     family_p,
     holm,
     moments,
+    percentile_interval,
     random_signs,
     sign_flip_p,
     signs_for,
@@ -23,7 +29,7 @@ Rng = np.random.Generator
 
 
 def test_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(inference).failed == 0
+    assert doctest.testmod(module).failed == 0
 
 
 def test_t_interval_is_scipys(rng: Rng) -> None:
@@ -153,3 +159,21 @@ def test_every_sign_holds_each_flip_once_up_to_its_mirror_image() -> None:
     assert len(signs) == 16
     assert both == set(product([1.0, -1.0], repeat=5))
     assert signs[0].tolist() == [1.0] * 5
+
+
+@pytest.mark.parametrize(
+    ("method", "ours"), [("percentile", percentile_interval), ("BCa", bca_interval)], ids=["percentile", "BCa"]
+)
+def test_bootstrap_intervals_are_scipys(method: str, ours: Callable[..., Any], rng: Rng) -> None:
+    samples = rng.exponential(size=(2, 12))
+    low, high = ours(samples, 0.95, draws(12, 100_000, rng))
+    for s, sample in enumerate(samples):
+        expected = stats.bootstrap(
+            (sample,), np.mean, n_resamples=100_000, method=method, rng=np.random.default_rng(s)
+        ).confidence_interval
+        assert (low[s], high[s]) == pytest.approx((expected.low, expected.high), abs=0.02)
+
+
+def test_counts_times_values_are_the_resampled_means(rng: Rng) -> None:
+    values, chosen = rng.normal(size=5), draws(5, 8, rng)
+    assert counts(chosen) @ values == pytest.approx(values[chosen].mean(axis=1))

@@ -3,20 +3,15 @@ from collections.abc import Callable
 import pandas as pd
 import pytest
 
-from analysis.conditions import NOT_IDENTITY, differing, mixture, not_alike, only, split
+from analysis.compare import differing, mixture, not_alike, only, split
 from analysis.findings import AnalysisError
-from analysis.runs import typed
-from src import config
+from analysis.load import typed
 
 MakeRuns = Callable[..., pd.DataFrame]
 
 
 def groups_of(*tables: pd.DataFrame, factor: str = "heads", varying: tuple[str, ...] = ()):
     return split(typed(pd.concat(tables), factor, "val/loss"), factor, varying)
-
-
-def test_settings_outside_a_runs_identity_are_those_of_the_configuration() -> None:
-    assert set(NOT_IDENTITY) == config._NOT_IDENTITY | {"data.path"}
 
 
 def test_a_sweep_over_heads_is_one_group_though_kv_heads_and_head_dim_vary(make_runs: MakeRuns) -> None:
@@ -37,8 +32,17 @@ def test_a_table_of_two_sizes_is_split_and_the_setting_is_named_with_its_values(
 
 
 def test_what_does_not_decide_a_result_does_not_split(make_runs: MakeRuns) -> None:
-    watched = make_runs({1: [1.9]}, **{"config.logger.mode": "offline", "config.group": "a", "config.data.path": "/x"})
-    other = make_runs({2: [1.9]}, **{"config.logger.mode": "disabled", "config.group": "b", "config.data.path": None})
+    names = [
+        "logger.mode",
+        "group",
+        "data.path",
+        "data.train",
+        "training.learning_rate_from",
+        "measurement.decode",
+        "sweep.seed",
+    ]
+    watched = make_runs({1: [1.9]}, **{f"config.{name}": "one" for name in names})
+    other = make_runs({2: [1.9]}, **{f"config.{name}": None for name in names})
     assert len(groups_of(watched, other)) == 1
 
 

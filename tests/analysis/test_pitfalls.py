@@ -8,14 +8,21 @@ import pandas as pd
 import pytest
 
 from analysis.findings import AnalysisError
-from analysis.judge import judge
 from analysis.load import load
-from analysis.pitfalls.__main__ import lines, pitfalls_of
-from analysis.pitfalls.conditions import dropped_failures, same_time, shared_learning_rate
-from analysis.pitfalls.seeds import best_of_seeds, not_paired, one_seed, sd_over_n
-from analysis.report.answers import answers_of
+from analysis.pitfalls import (
+    best_of_seeds,
+    dropped_failures,
+    lines,
+    not_paired,
+    one_seed,
+    pitfalls_of,
+    same_time,
+    sd_over_n,
+    shared_learning_rate,
+)
+from analysis.study import study_of
 from analysis.tuning import LEARNING_RATE
-from analysis.verdict import Verdict
+from analysis.verdict import Verdict, judge
 from tests.analysis.export_maker import write_export
 
 MakeRuns = Callable[..., pd.DataFrame]
@@ -65,7 +72,7 @@ def test_a_shared_learning_rate_can_turn_the_answer(make_runs: MakeRuns, noisy: 
     high = make_runs(noisy({1: 1.95, 8: 1.85}, seeds=8)).assign(**{LEARNING_RATE: 0.01})
     high["run_id"] += "-high"
     folder = write_export(tmp_path / "some", pd.concat([low, high], ignore_index=True))
-    pitfall = shared_learning_rate(answers_of(load(folder), margin=0.02))
+    pitfall = shared_learning_rate(study_of(load(folder), margin=0.02))
     assert pitfall.misleads
     assert "at 0.001: PLATEAU from 1 to 8" in pitfall.wrong
     assert pitfall.right.endswith("HELPS from 1 to 8")
@@ -98,12 +105,12 @@ def test_dropped_failures_are_named(make_runs: MakeRuns) -> None:
 
 
 def test_every_mistake_is_shown_or_says_why_it_cannot_be(make_runs: MakeRuns, tmp_path: Path) -> None:
-    answers = answers_of(load(write_export(tmp_path / "some", make_runs({1: [1.0], 8: [1.1]}))))
-    shown = pitfalls_of(answers)
+    study = study_of(load(write_export(tmp_path / "some", make_runs({1: [1.0], 8: [1.1]}))))
+    shown = pitfalls_of(study)
     assert len(shown) == 7
     assert {pitfall.misleads for pitfall in shown} == {None}
     text = "\n".join(lines(shown))
     assert text.count("cannot be shown here") == 7
-    empty = answers_of(load(write_export(tmp_path / "none", make_runs({1: [1.0]}).iloc[:0])))
+    empty = study_of(load(write_export(tmp_path / "none", make_runs({1: [1.0]}).iloc[:0])))
     with pytest.raises(AnalysisError, match="there is no right conclusion"):
         pitfalls_of(empty)
