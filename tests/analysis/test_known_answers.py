@@ -63,8 +63,7 @@ def test_the_arms_of_a_committed_study_are_what_its_report_says(study: str) -> N
     for then, again in zip(kept["verdicts"], now["verdicts"], strict=True):
         for before, after in zip(then["arms"], again["arms"], strict=True):
             assert after.keys() == before.keys()
-            assert {name for name in after if after[name] is None} == {name for name in before if before[name] is None}
-                None
-            )
+            missing = [{name for name, value in row.items() if value is None} for row in (before, after)]
+            assert missing[0] == missing[1]
             numbers = {name: value for name, value in before.items() if value is not None}
             assert {name: after[name] for name in numbers} == pytest.approx(numbers, rel=1e-9)
