@@ -10,7 +10,7 @@ from scipy import stats
 
 from analysis.cells import Cells
 from analysis.findings import Finding, caution, some
-from analysis.labels import CONFIDENCE
+from analysis.intervals import CONFIDENCE
 from analysis.load import COSTS
 from analysis.stats import counts, draws, t_interval
 from src.metrics import METRICS

@@ -75,6 +75,17 @@ class Cells:
     def arms(self) -> list[Any]:
         return list(self.values.columns)
 
+    def outcomes(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Seeds by arms, with every arm and seed whose run ended by its own result: the values, and which diverged."""
+        lost = self.coverage.left_out[self.coverage.left_out["status"].isin(_OUTCOMES)]
+        seeds = sorted({*self.values.index, *lost["seed"]})
+        arms = sorted({*self.arms, *lost["arm"]})
+        values = self.values.reindex(index=seeds, columns=arms).astype(float)
+        diverged = pd.DataFrame(False, index=seeds, columns=arms)
+        for row in lost.itertuples(index=False):
+            diverged.loc[row.seed, row.arm] = True  # pyright: ignore[reportCallIssue, reportArgumentType]
+        return values, diverged
+
     def with_values(self, by_run: Mapping[str, float], metric: str) -> Cells:
         """The same runs with another number each, such as the metric at a common step."""
         runs = self.runs.assign(**{self.metric: self.runs["run_id"].map(dict(by_run)).astype(float)})
@@ -162,7 +173,8 @@ def _ending(row: Mapping[Any, Any], metric: str) -> tuple[str, str]:
 
 
 TOKENS = "train/tokens"
-_SOURCE = {"val/loss_best": "val/loss"}
+SOURCE_OF = {"val/loss_best": "val/loss"}
+"""The metric over training that a metric of a whole run is taken from."""
 
 
 def unequal_tokens(cells: Cells) -> Finding | None:
@@ -199,7 +211,7 @@ def at_common_step(cells: Cells, steps: pd.DataFrame) -> Common:
     Within a group batch size and context are alike, so an equal step means equal tokens. A best-so-far
     metric is the best up to that step. Raises AnalysisError where there is no such step.
     """
-    source = _SOURCE.get(cells.metric, cells.metric)
+    source = SOURCE_OF.get(cells.metric, cells.metric)
     require(steps, ("run_id", "step", source))
     runs = list(cells.runs["run_id"])
     rows = steps[steps["run_id"].isin(runs) & np.isfinite(pd.to_numeric(steps[source], errors="coerce"))]

@@ -19,7 +19,7 @@ from src import config
 NOT_IDENTITY = (
     *sorted(config._NOT_IDENTITY),  # pyright: ignore[reportPrivateUsage]
     *sorted(f"data.{name}" for name in config._WHERE_DATA_LIES),  # pyright: ignore[reportPrivateUsage]
-    "training.learning_rate_from",
+    "training.learning_rate_from",  # the rate that it gave belongs
 )
 """Settings that do not decide a result: those that src.config leaves out of a run's identity."""
 
@@ -27,6 +27,9 @@ _FINAL = ("heads", "kv_heads", "context_length", "regime", "attention", "data_ha
 """Columns of final values that stand for the setting of the same name."""
 
 EVERY_HEAD = "as many as heads"
+RATE_OF_EACH_ARM = "tuned for each arm"
+"""The condition of runs that took their learning rate from an earlier study."""
+_RATE, _RATE_FROM = "training.learning_rate", "training.learning_rate_from"
 Condition = dict[str, Any]
 
 
@@ -60,8 +63,10 @@ def conditions(runs: pd.DataFrame, factor: str, varying: Iterable[str] = ()) -> 
             continue
         if any(setting == part or setting.startswith(part + ".") for part in NOT_IDENTITY):
             continue
-        columns[setting] = runs[name].map(_plain)
+        columns[setting] = runs[name].map(plain)
     table = pd.DataFrame(columns, index=runs.index, dtype=object)
+    if _RATE in table and f"config.{_RATE_FROM}" in runs:
+        table.loc[runs[f"config.{_RATE_FROM}"].notna(), _RATE] = RATE_OF_EACH_ARM
     if "kv_heads" in table and "heads" in runs:
         table["kv_heads"] = _written_kv_heads(runs)
     if {"head_dim", "regime", "model.d_model"} <= set(table.columns) and "heads" in runs:
@@ -119,19 +124,67 @@ def not_alike(runs: pd.DataFrame, factor: str) -> list[Finding]:
     for name in map(str, runs.columns):
         if name == "head_dim" or name.startswith("geometry."):
             for arm, column in runs.groupby(factor)[name]:
-                values = list(dict.fromkeys(_plain(value) for value in column if _plain(value) is not None))
+                values = list(dict.fromkeys(plain(value) for value in column if plain(value) is not None))
                 if len(values) > 1:
                     shown = some([_shown(value) for value in values])
                     findings.append(caution("mixture", f"{factor}={arm} mixes {name} {shown} in one mean"))
     for name in map(str, runs.columns):
         if name.startswith(("code.", "environment.")) or name == "attention_kernel":
-            values = list(dict.fromkeys(_plain(value) for value in runs[name] if _plain(value) is not None))
+            values = list(dict.fromkeys(plain(value) for value in runs[name] if plain(value) is not None))
             if len(values) > 1:
                 findings.append(caution("provenance", f"{name} is not alike: {some([_shown(v) for v in values])}"))
     return findings
 
 
-def _plain(value: Any) -> Hashable:
+def varied(runs: pd.DataFrame, factor: str, varying: Iterable[str]) -> dict[str, dict[Any, Any]]:
+    """Each arm's value of the settings that may differ between arms. Raises AnalysisError where one arm has two."""
+    names = [name.removeprefix("config.") for name in varying]
+    if f"config.{_RATE_FROM}" in runs and runs[f"config.{_RATE_FROM}"].notna().any():
+        names.append(_RATE)
+    found: dict[str, dict[Any, Any]] = {}
+    finished = runs[runs["status"] == FINISHED]
+    for name in dict.fromkeys(names):
+        column = name if name in runs else f"config.{name}"
+        if column not in runs:
+            raise AnalysisError(f"{name} is said to vary between arms, but the table has no such setting")
+        found[name] = {}
+        for arm, own in finished.groupby(factor)[column]:
+            values = list(dict.fromkeys(plain(value) for value in own))
+            if len(values) > 1:
+                shown = some([_shown(value) for value in values])
+                raise AnalysisError(f"{name} may vary between arms, but {factor}={arm} has {shown}: one for each arm")
+            found[name][plain(arm)] = values[0]
+    return found
+
+
+def refuse_copies(runs: pd.DataFrame, factor: str, metric: str, steps: pd.DataFrame | None) -> None:
+    """Raises AnalysisError with the names where runs of one arm under other seeds logged the very same curve."""
+    source = next((name for name in ("train/loss", "val/loss") if steps is not None and name in steps), None)
+    if steps is None or source is None:
+        return
+    rows = steps[steps["run_id"].isin(runs["run_id"]) & steps[source].notna()].sort_values(["run_id", "step"])
+    curves: dict[tuple[Any, bytes], list[str]] = {}
+    arm_of = dict(zip(runs["run_id"], runs[factor], strict=True))
+    seed_of = dict(zip(runs["run_id"], runs["seed"], strict=True))
+    for run, own in rows.groupby("run_id", sort=False):
+        values = own[source].to_numpy(dtype=float)
+        if len(values) >= _CURVE and len(np.unique(values)) > 1:
+            curves.setdefault((arm_of[run], values.tobytes()), []).append(str(run))
+    copies = [same for same in curves.values() if len(same) > 1]
+    if copies:
+        named = [", ".join(f"{run} (seed {seed_of[run]})" for run in same[:4]) for same in copies]
+        raise AnalysisError(
+            f"runs under different seeds have the very same {source} at every step, so they are copies of one run: "
+            f"{'; '.join(named[:3])}; run them anew with their own seeds"
+        )
+
+
+_CURVE = 3
+"""Points from which on equal curves are no chance."""
+
+
+def plain(value: Any) -> Hashable:
+    """A value that compares: 8, 8.0 and "8" are one; missing is None."""
     if isinstance(value, list | tuple | dict | np.ndarray):
         return str(value if not isinstance(value, np.ndarray) else value.tolist())
     if value is None or pd.isna(value):
@@ -147,7 +200,7 @@ def _plain(value: Any) -> Hashable:
 
 def _key(row: Iterable[Any]) -> tuple[Hashable, ...]:
     # A column that mixes missing with numbers hands its missing values out as NaN, which equals nothing.
-    return tuple(_plain(value) if not isinstance(value, bool) else value for value in row)
+    return tuple(plain(value) if not isinstance(value, bool) else value for value in row)
 
 
 def _fitting(key: tuple[Hashable, ...], found: Sequence[tuple[Hashable, ...]]) -> tuple[Hashable, ...]:
@@ -165,7 +218,7 @@ def _written_kv_heads(runs: pd.DataFrame) -> list[Any]:
     a run that never finished does not say.
     """
     column = runs["config.kv_heads"] if "config.kv_heads" in runs else runs["kv_heads"]
-    pairs = [(_plain(kv), _plain(heads)) for kv, heads in zip(column, runs["heads"], strict=True)]
+    pairs = [(plain(kv), plain(heads)) for kv, heads in zip(column, runs["heads"], strict=True)]
     shared = {kv for kv, heads in pairs if kv is not None and kv != heads}
     written = [EVERY_HEAD if kv is None or (kv == heads and kv not in shared) else kv for kv, heads in pairs]
     final = runs.get("kv_heads", column)

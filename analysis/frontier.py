@@ -12,7 +12,7 @@ from numpy import ndarray as Array
 
 from analysis.cells import Cells
 from analysis.findings import AnalysisError, Finding, caution, some
-from analysis.labels import CONFIDENCE
+from analysis.intervals import CONFIDENCE
 from analysis.stats import draws, t_interval
 from src.metrics import METRICS
 

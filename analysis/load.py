@@ -24,6 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pyarrow import ArrowException, parquet
 
@@ -36,6 +37,7 @@ from src.metrics import METRICS
 from src.record import METRICS as METRICS_FILE
 from src.record import RECORD, STATUSES, decode
 
+COUNTS = ("heads", "kv_heads", "head_dim", "context_length")
 INTEGERS = ("heads", "kv_heads", "head_dim", "context_length", "seed", "latent_dim", "rope_dim")
 COSTS = (
     "cost/parameters",
@@ -89,6 +91,8 @@ def load(folder: Path | str) -> Export:
     folder = Path(folder)
     manifest = _manifest(folder)
     runs, steps = (_table(folder / f"{name}.parquet") for name in ("runs", "steps"))
+    if "run_id" in runs:
+        refuse_repeated_ids(runs)
     planned = None if manifest.get("planned") is None else _planned(manifest["planned"])
     return Export(folder, manifest, runs, steps, planned, tuple(_findings(folder, manifest)))
 
@@ -187,11 +191,29 @@ def typed(runs: pd.DataFrame, factor: str, metric: str) -> pd.DataFrame:
             table[name] = numbers(table[name], str(name))
     if factor not in INTEGERS and (table[factor].dropna() % 1 == 0).all():
         table[factor] = integers(table[factor], factor)
+    _refuse_impossible(table)
     table["status"] = table["status"].astype(str)
     unknown = sorted(set(table["status"]) - set(STATUSES))
     if unknown:
         raise AnalysisError(f"status {some(unknown)} is unknown; the table may hold {', '.join(STATUSES)}")
     return table
+
+
+def refuse_repeated_ids(runs: pd.DataFrame) -> None:
+    """Raises AnalysisError that names the runs which stand in two rows."""
+    twice = runs["run_id"][runs["run_id"].notna() & runs["run_id"].duplicated()]
+    if len(twice):
+        names = some([str(run) for run in twice.unique()])
+        raise AnalysisError(f"run_id {names} stands in more than one row: one row a run; export again")
+
+
+def _refuse_impossible(table: pd.DataFrame) -> None:
+    """Raises AnalysisError for counts that no model has."""
+    for name in (name for name in COUNTS if name in table):
+        wrong = table[(table[name] < 1).fillna(False).astype(bool)]
+        if len(wrong):
+            names = some([f"{run} ({value})" for run, value in zip(wrong["run_id"], wrong[name], strict=True)])
+            raise AnalysisError(f"{name} is under 1 in {names}: no model has that; mend or leave out these rows")
 
 
 def require(runs: pd.DataFrame, columns: Iterable[str]) -> None:
@@ -208,12 +230,26 @@ def require(runs: pd.DataFrame, columns: Iterable[str]) -> None:
 
 
 def integers(column: pd.Series, name: str) -> pd.Series:
-    """A column of whole numbers as Int64, missing ones as missing."""
-    values = numbers(column, name)
-    fractional = values[values.notna() & (values % 1 != 0)]
-    if len(fractional):
-        raise AnalysisError(f"column {name!r} holds {some([str(v) for v in fractional.unique()])}; whole numbers only")
-    return values.astype("Int64")
+    """A column of whole numbers as Int64, missing ones as missing. No digit is lost: seeds may use all 63 bits."""
+    return pd.Series([_whole(value, name) for value in column], index=column.index, dtype="Int64")
+
+
+def _whole(value: object, name: str) -> int | None:
+    if value is None or value is pd.NA or value is pd.NaT or str(value).strip().lower() in ("", "nan", "none", "<na>"):
+        return None
+    try:
+        number = int(value) if isinstance(value, int | np.integer) else int(str(value))
+    except ValueError:
+        try:
+            real = float(value)  # pyright: ignore[reportArgumentType]
+        except (TypeError, ValueError):
+            raise AnalysisError(f"column {name!r} holds {value!r}, which is not a number") from None
+        if not real.is_integer():
+            raise AnalysisError(f"column {name!r} holds {value}; whole numbers only") from None
+        number = int(real)
+    if abs(number) >= 2**63:
+        raise AnalysisError(f"column {name!r} holds {number}, which does not fit 64 bits; use a smaller number")
+    return number
 
 
 def numbers(column: pd.Series, name: str) -> pd.Series:

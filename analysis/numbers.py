@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
+
+from analysis.wording import decimals_for
 
 MISSING = "–"  # noqa: RUF001
 
 
-def number(value: Any) -> str:
-    """A metric to four decimals.
+def difference(value: float, low: float, high: float, margin: float) -> str:
+    """A difference with the digits that its interval supports.
 
-    >>> number(1.88123), number(float("nan"))
-    ('1.8812', '–')
+    >>> difference(0.021251, 0.0109, 0.0316, 0.01)
+    '+0.021 [+0.011, +0.032]'
     """
-    return MISSING if pd.isna(value) else f"{value:.4f}"
+    if pd.isna(value) or pd.isna(low):
+        return MISSING
+    digits = decimals_for(float(low), float(high), margin)
+    return f"{value:+.{digits}f} [{low:+.{digits}f}, {high:+.{digits}f}]"
 
 
-def signed(value: Any) -> str:
-    return MISSING if pd.isna(value) else f"{value:+.4f}"
+def mean_shown(value: float, low: float, high: float) -> str:
+    """A mean with the digits that its interval supports; four decimals where it has none.
+
+    >>> mean_shown(1.88123, 1.8781, 1.8843)
+    '1.8812 [1.8781, 1.8843]'
+    """
+    if pd.isna(value):
+        return MISSING
+    if pd.isna(low):
+        return f"{value:.4f}"
+    digits = decimals_for(float(low), float(high), 0.0)
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
-def interval(low: Any, high: Any, form: str = ".4f") -> str:
-    """' [low, high]', or nothing where there is none."""
-    return "" if pd.isna(low) else f" [{low:{form}}, {high:{form}}]"
+def p_shown(p: float) -> str:
+    """A p value with two digits.
+
+    >>> p_shown(0.03125), p_shown(0.00004), p_shown(1.0)
+    ('0.031', '< 0.0001', '1')
+    """
+    if pd.isna(p):
+        return MISSING
+    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
 def bytes_shown(value: float) -> str:

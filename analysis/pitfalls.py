@@ -18,8 +18,9 @@ import pandas as pd
 import typer
 from scipy import stats
 
+from analysis.answer import ALPHA
 from analysis.findings import AnalysisError
-from analysis.labels import ALPHA, CONFIDENCE
+from analysis.intervals import CONFIDENCE
 from analysis.load import Export, load
 from analysis.stats import t_interval
 from analysis.study import Study, study_of
@@ -56,23 +57,9 @@ def best_of(values: pd.Series, metric: str) -> Any:
     return values.idxmin() if METRICS[metric].better == "lower" else values.idxmax()
 
 
-def best_with_interval(verdict: Verdict) -> str:
-    """'8 heads has the best mean, but 4 to 8 could be best (95% of resampled seeds)'."""
-    best = verdict.shape.best
-    if best is None:
-        return "these runs share too few seeds to name a best one"
-    span = f"{best.low}" if best.low == best.high else f"any of {best.low} to {best.high}"
-    return f"{verdict.factor}={best.arm} has the best mean; with other seeds {span} could be (95% of resamples)"
-
-
-def labels(verdict: Verdict) -> str:
-    """'PLATEAU from 1 to 2, 1 to 4; HELPS from 1 to 8'."""
-    if verdict.contrasts.empty:
-        return "nothing can be compared"
-    found: dict[str, list[str]] = {}
-    for row in verdict.contrasts.itertuples():
-        found.setdefault(str(row.label), []).append(f"{row.fewer} to {row.more}")
-    return "; ".join(f"{label} from {', '.join(steps)}" for label, steps in found.items())
+def said(verdict: Verdict) -> str:
+    """The sentence of the engine, without its full stop."""
+    return verdict.sentence.rstrip(".")
 
 
 def one_seed(verdict: Verdict) -> Pitfall:
@@ -85,7 +72,7 @@ def one_seed(verdict: Verdict) -> Pitfall:
     counted = [f"{arm} ({count} of {len(winners)} seeds)" for arm, count in Counter(winners).most_common()]
     first = f"with seed {complete.index[0]} alone, {verdict.factor}={winners[0]} is the best"
     wrong = f"{first}; by the seed that happens to be chosen it is {', '.join(counted)}"
-    return Pitfall(name, mistake, wrong, best_with_interval(verdict), len(set(winners)) > 1)
+    return Pitfall(name, mistake, wrong, said(verdict), len(set(winners)) > 1)
 
 
 def best_of_seeds(verdict: Verdict) -> Pitfall:
@@ -102,7 +89,7 @@ def best_of_seeds(verdict: Verdict) -> Pitfall:
         f"{verdict.factor}={chosen} wins with {bests[chosen]:.4f}; every arm looks {flattery:.2g} better than its "
         "mean, the more so the more seeds it had"
     )
-    return Pitfall(name, mistake, wrong, f"by the mean: {best_with_interval(verdict)}", chosen != by_mean)
+    return Pitfall(name, mistake, wrong, f"by the mean: {said(verdict)}", chosen != by_mean)
 
 
 def sd_over_n(verdict: Verdict) -> Pitfall:
@@ -121,7 +108,7 @@ def sd_over_n(verdict: Verdict) -> Pitfall:
         f"{wrong_found.sum()} of {len(pairs)} differences leave out zero, with intervals "
         f"{np.median(narrower):.1f} times too narrow"
     )
-    right = f"{found.sum()} of {len(pairs)} do, by paired t intervals; against the margin: {labels(verdict)}"
+    right = f"{found.sum()} of {len(pairs)} do, by paired t intervals; against the margin: {said(verdict)}"
     return Pitfall(name, mistake, wrong, right, bool((wrong_found != found).any()))
 
 
@@ -136,7 +123,7 @@ def not_paired(verdict: Verdict) -> Pitfall:
     paired = [_p(stats.ttest_1samp(column[np.isfinite(column)], 0)) for column in differences.T]
     found = sum(p <= ALPHA for p in paired)
     wrong = f"{sum(p <= ALPHA for p in unpaired)} of {len(pairs)} differences are seen (Welch's t, no correction)"
-    right = f"{found} of {len(pairs)} are, by the same test on paired differences; over all together: {labels(verdict)}"
+    right = f"{found} of {len(pairs)} are, by the same test on paired differences; over all together: {said(verdict)}"
     return Pitfall(name, mistake, wrong, right, sum(p <= ALPHA for p in unpaired) != found)
 
 
@@ -160,14 +147,14 @@ def shared_learning_rate(study: Study) -> Pitfall:
         return not_shown(
             name, mistake, "these runs have one learning rate an arm; sweep training.learning_rate to see it"
         )
-    said = []
+    at_rates = []
     for verdict in study.verdicts:
         rate = verdict.condition.get(LEARNING_RATE.removeprefix("config."))
-        said.append(f"at {rate:g}: {labels(verdict)}")
+        at_rates.append(f"at {rate:g}: {said(verdict)}")
     tuned = study.tuned_verdicts[0]
-    right = f"each arm at its own best rate, chosen on other seeds: {labels(tuned)}"
-    differs = any(labels(verdict) != labels(tuned) for verdict in study.verdicts)
-    return Pitfall(name, mistake, "; ".join(said), right, differs)
+    right = f"each arm at its own best rate, chosen on other seeds: {said(tuned)}"
+    differs = any(said(verdict) != said(tuned) for verdict in study.verdicts)
+    return Pitfall(name, mistake, "; ".join(at_rates), right, differs)
 
 
 def same_time(verdict: Verdict, export: Export) -> Pitfall:
@@ -189,7 +176,7 @@ def same_time(verdict: Verdict, export: Export) -> Pitfall:
         f"after {budget:.3g} s, {verdict.factor}={chosen} is the best; but the arms were then at step "
         f"{', '.join(f'{step:,.0f} ({arm})' for arm, step in steps.items())} on average"
     )
-    return Pitfall(name, mistake, wrong, f"at equal tokens: {best_with_interval(verdict)}", chosen != right)
+    return Pitfall(name, mistake, wrong, f"at equal tokens: {said(verdict)}", chosen != right)
 
 
 def dropped_failures(verdict: Verdict) -> Pitfall:

@@ -11,10 +11,11 @@ import pandas as pd
 from scipy import stats
 
 from analysis.findings import AnalysisError
-from analysis.labels import ALPHA, MINIMUM_PAIRS
 from analysis.stats import moments, pooled_sd
 
+ALPHA = 0.05
 POWER = 0.8
+MINIMUM_PAIRS = 6
 MOST = 1000
 """Above so many seeds the answer is: not by seeds."""
 

@@ -90,7 +90,7 @@ def random_signs(pairs: int, flips: int, rng: np.random.Generator) -> Signs:
 
 def signs_for(pairs: int, rng: np.random.Generator, flips: int = 20_000) -> Signs:
     """All of them up to EXACT_UP_TO pairs, else the identity and `flips` draws."""
-    return every_sign(pairs) if pairs <= EXACT_UP_TO else random_signs(pairs, flips, rng)
+    return every_sign(pairs) if pairs <= EXACT_UP_TO else random_signs(pairs, min(flips, 5_000_000 // pairs), rng)
 
 
 def smallest_p(pairs: int) -> float:
@@ -99,7 +99,7 @@ def smallest_p(pairs: int) -> float:
     >>> [smallest_p(n) for n in (3, 5, 6)]
     [0.25, 0.0625, 0.03125]
     """
-    return 2.0 / 2**pairs if pairs > 0 else 1.0
+    return 2.0 ** (1 - pairs) if pairs > 0 else 1.0
 
 
 def flipped_t(differences: Differences, signs: Signs) -> Float[Array, "*studies F m"]:
@@ -161,7 +161,9 @@ def draws(n: int, resamples: int, rng: np.random.Generator) -> Draws:
 def counts(chosen: Draws) -> Float[Array, "R n"]:
     """How often each row was drawn, as shares: `counts @ values` are the resampled means."""
     n = chosen.shape[1]
-    return (chosen[:, :, None] == np.arange(n)).sum(axis=1) / n
+    shares = np.zeros(chosen.shape)
+    np.add.at(shares, (np.arange(len(chosen))[:, None], chosen), 1.0)
+    return shares / n
 
 
 def percentile_interval(samples: Samples, confidence: float, chosen: Draws) -> tuple[PerStudy, PerStudy]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.findings import AnalysisError, Finding, caution, some
 from analysis.load import FINISHED, Export
-from analysis.question import Question, has_learning_rates, question_for
-from analysis.summary import claim
+from analysis.question import Amount, Question, has_learning_rates, question_for
 from analysis.tuning import LEARNING_RATE, Tuned, tuned
 from analysis.verdict import Verdict, judge
 
 SAID_AT_ONCE = 4
-"""Experiments whose claims open a report together; of more, each claim stands over its own table."""
+"""Experiments whose sentences open a report together; of more, each stands over its own table."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,12 @@ class Study:
 
     @property
     def opening(self) -> list[str]:
-        """What the export says, first of all: the claim of each experiment, or of the first where there are many."""
-        if len(self.verdicts) == 1:
-            return [claim(self.verdicts[0])]
+        """The sentence of each experiment, or of the first where there are many; at tuned learning rates first."""
+        if len(self.verdicts) == 1 and not self.tuned_verdicts:
+            return [self.verdicts[0].sentence]
+        tuned = [f"At each arm's own best learning rate: {verdict.sentence}" for verdict in self.tuned_verdicts[:1]]
         said = self.verdicts if len(self.verdicts) <= SAID_AT_ONCE else self.verdicts[:1]
-        return [f"With {self.apart(verdict)}: {claim(verdict)}" for verdict in said]
+        return tuned + [f"With {self.apart(verdict)}: {verdict.sentence}" for verdict in said]
 
     def apart(self, verdict: Verdict) -> str:
         """What sets one experiment apart from the others."""
@@ -56,11 +56,12 @@ def study_of(
     metric: str = "val/loss",
     factor: str | None = None,
     against: int | float | None = None,
-    margin: float | None = None,
+    margin: Amount | float | None = None,
     tuning_seeds: Sequence[int] | None = None,
+    varying: Sequence[str] = (),
 ) -> Study:
     """Judges an export; never raises for what its runs lack, but says it."""
-    question, findings = question_for(export, metric, factor, against, margin)
+    question, findings = question_for(export, metric, factor, against, margin, tuple(varying))
     findings = [*export.findings, *findings]
     try:
         study = judge(export.runs, question, export.steps, export.planned)
@@ -78,7 +79,7 @@ def _at_tuned_rates(
         return (), None, []
     chosen = list(seeds) if seeds is not None else _tuning_seeds(export)
     varying = (LEARNING_RATE.removeprefix("config."),)
-    asked = Question(question.metric, question.factor, question.against, question.margin, varying, seed=question.seed)
+    asked = replace(question, varying=(*question.varying, *varying))
     try:
         tuning = tuned(export.runs, question.factor, question.metric, chosen)
         study = judge(tuning.runs, asked, export.steps)

@@ -1,53 +1,159 @@
-"""The claim in one paragraph: n, interval, regime, scale, data, context, who was left out; and no word beyond."""
+"""What stands under the sentence: three bullets (how sure, in which setting, what it does not show), and words."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
 
+from analysis.appendix import pairing
+from analysis.conclusion import Claim, Pair
 from analysis.findings import some
-from analysis.labels import INCONCLUSIVE, LABELS, MINIMUM_PAIRS
-from analysis.seeds import MOST
-from analysis.stats import smallest_p
-from analysis.verdict import MARGIN_SDS, Verdict
+from analysis.intervals import CONFIDENCE
+from analysis.numbers import p_shown
+from analysis.verdict import Verdict
 
-_ANSWERS = {
-    "yes": "Over the {factor} that ran, more was better at every step.",
-    "no: it hurts": "More {factor} is not always better: past some count it hurts.",
-    "no: it levels off": "More {factor} is not always better: it levels off.",
-    "unsettled": "Whether more {factor} is always better is not settled by these runs.",
-}
-_WHY_NOTHING = ("tokens", "margin", "contrasts")
+_MOST_PAIRS = 45
 
 
-def claim(verdict: Verdict) -> str:
-    """The paragraph that opens a report."""
-    parts = [_ANSWERS[verdict.answer].format(factor=verdict.factor), _setting(verdict)]
-    if verdict.contrasts.empty:
-        parts.append(f"Nothing could be compared; what can be said is each arm's own mean: {_means(verdict)}.")
-        parts += [f"Why: {finding}." for finding in verdict.cautions if finding.about in _WHY_NOTHING]
-    else:
-        parts += [_evidence(verdict, verdict.contrasts), _shape(verdict)]
-    parts += [f"{verdict.coverage.sentence}.", _limits(verdict)]
-    return " ".join(part for part in parts if part)
+def bullets(verdict: Verdict) -> list[str]:
+    """At most three."""
+    return [how_sure(verdict), setting(verdict), not_shown(verdict)]
 
 
-def _setting(verdict: Verdict) -> str:
+def how_sure(verdict: Verdict) -> str:
+    """Seeds, the family, the p that the sentence hangs on, and what is missing where it is open."""
+    if verdict.conclusion is None or not verdict.pairs:
+        return f"How sure: nothing could be compared; each arm's own mean: {means(verdict)}."
+    conclusion = verdict.conclusion
+    seeds = [pair.seeds for pair in verdict.pairs]
+    shared = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
+    kind = "paired" if conclusion.method.startswith("paired") else "unpaired"
+    pairs = len(verdict.pairs)
+    family = f"all {pairs} pairs of arms together" if pairs > 1 else "the pair"
+    parts = [f"{shared} {kind} seeds, {family} at {CONFIDENCE:.0%}"]
+    weakest = _weakest(verdict)
+    if weakest is not None:
+        parts.append(f"the least sure statement in it has p = {p_shown(weakest)}")
+    if conclusion.missing:
+        parts.append(f"missing: {'; '.join(_missing(item) for item in conclusion.missing)}")
+    lost = [f"{rate.diverged} of {rate.ended} at {arm}" for arm, rate in conclusion.rates.items() if rate.diverged]
+    if lost:
+        parts.append(f"diverged: {some(lost, 8)}")
+    gained = pairing(verdict.cells.values)
+    if gained is not None and kind == "paired":
+        did = "narrows" if gained[1] > 1 else "does not narrow"
+        parts.append(f"pairing {did} the intervals here (variance divided by {gained[1]:.2g})")
+    coverage = verdict.coverage
+    parts.append(f"{coverage.used} of {coverage.planned} planned runs counted")
+    return f"How sure: {'; '.join(parts)}."
+
+
+def setting(verdict: Verdict) -> str:
+    """The one setting that the runs had, and the margin with where it comes from."""
     c = verdict.condition
-    words = [
-        _named("regime", c.get("regime")),
+    known = [
         _named("model", c.get("model.name"), _scale(verdict)),
-        _named("init", c.get("model.init")),
+        _named("regime", c.get("regime")),
         _named("data", c.get("data.name"), _named("hash", _short(c.get("data_hash")))),
-        _named("context", c.get("context_length"), "tokens", bracket=False),
+        _named("context", c.get("context_length")),
         _named("attention", c.get("attention")),
         _named("kv_heads", c.get("kv_heads")),
+        _named("init", c.get("model.init")),
         _length(verdict),
-        _named("learning rate", c.get("training.learning_rate")),
+        *_rates(verdict),
+        verdict.margin.sentence,
     ]
-    known = [word for word in words if word]
-    return f"Setting: {', '.join(known)}." if known else "The table does not say in which setting it was measured."
+    return f"Setting: {', '.join(word for word in known if word)}."
+
+
+def not_shown(verdict: Verdict) -> str:
+    """What a reader might take from it and must not."""
+    arms = some(list(map(str, verdict.arms.index)), shown=32)
+    parts = []
+    missing = missing_arms(verdict)
+    if missing:
+        parts.append(f"anything of {verdict.factor} {some(missing)}, of which no run finished with a number")
+    if verdict.convergence is not None:
+        flagged = verdict.convergence.flagged(verdict.margin.value)
+        if flagged:
+            parts.append(f"where longer training would lead ({flagged})")
+    least = f"other counts than {verdict.factor} {arms}, other sizes, data, contexts, learning rates or lengths"
+    return f"Not shown: {'; '.join([*parts, least])}."
+
+
+def missing_arms(verdict: Verdict) -> list[str]:
+    """Arms of which no run is counted, nor diverged."""
+    judged = set(verdict.arms.index) | set(() if verdict.conclusion is None else verdict.conclusion.rates)
+    return [str(arm) for arm in dict.fromkeys(verdict.coverage.left_out["arm"]) if arm not in judged]
+
+
+def tradeoff_of(verdict: Verdict) -> str | None:
+    """Quality and cache side by side: each arm with a smaller cache beside the arm with the largest one."""
+    if "cache/bytes" not in verdict.arms or not verdict.pairs:
+        return None
+    cache = verdict.arms["cache/bytes"].astype(float).dropna()
+    if len(cache) < 2 or cache.max() <= 1.01 * cache.min():
+        return None
+    full = cache.idxmax()
+    said = []
+    for arm in cache.index[cache < cache.max()]:
+        pair = verdict.pair(min(arm, full), max(arm, full))  # pyright: ignore[reportArgumentType]
+        if pair is not None:
+            said.append(
+                f"{verdict.wording.arm(arm)} keeps {cache[arm] / cache[full]:.3g} of the cache: {_beside(pair, arm)}"
+            )
+    return f"Beside {verdict.wording.arm(full)}, which keeps the most: {'; '.join(said)}."
+
+
+def _beside(pair: Pair, arm: Any) -> str:
+    """What is shown of `arm` beside the other arm of the pair."""
+    words = shown_words(pair)
+    if pair.later == arm or pair.direction == "open":
+        return words
+    turned = {"better": "worse", "worse": "better"}[pair.direction]
+    return words.replace(pair.direction, turned, 1)
+
+
+def means(verdict: Verdict) -> str:
+    return "; ".join(f"{verdict.factor}={arm}: {_mean(verdict, arm)}" for arm in verdict.arms.index)
+
+
+def shown_pairs(verdict: Verdict) -> list[Pair]:
+    """The pairs that tables and figures show: all, or of very many those with the reference and each step."""
+    if len(verdict.pairs) <= _MOST_PAIRS:
+        return list(verdict.pairs)
+    arms = list(verdict.arms.index)
+    steps = set(pairwise(arms))
+    return [p for p in verdict.pairs if verdict.reference in (p.earlier, p.later) or (p.earlier, p.later) in steps]
+
+
+def shown_words(pair: Pair) -> str:
+    """What is shown of the later arm beside the earlier one: 'worse, by more than the margin', 'alike', 'open'."""
+    if pair.direction == "open":
+        return "alike (within the margin)" if pair.size == "within" else "open"
+    size = {"beyond": ", by more than the margin", "within": ", by less than the margin", "open": ""}[pair.size]
+    return f"{pair.direction}{size}" + (" (by rank)" if pair.by == "rank" else "")
+
+
+def _weakest(verdict: Verdict) -> float | None:
+    """The largest deciding p among the sentence's claims."""
+    assert verdict.conclusion is not None
+    found = [_p_of(verdict, claim) for claim in verdict.conclusion.claims]
+    return max(found) if found else None
+
+
+def _p_of(verdict: Verdict, claim: Claim) -> float:
+    pair = verdict.pair(claim.earlier, claim.later)
+    if pair is None:
+        return 1.0
+    return pair.p_no_difference if claim.relation in ("better", "worse") else pair.p
+
+
+def _missing(item: Any) -> str:
+    pairs = some([f"{a} and {b}" for a, b in item.pairs], 4)
+    return item.text + (f" ({pairs})" if pairs else "")
 
 
 def _scale(verdict: Verdict) -> str:
@@ -68,71 +174,15 @@ def _length(verdict: Verdict) -> str:
     return f"{steps:,} steps" if steps is not None else _named("epochs", epochs)
 
 
-def _evidence(verdict: Verdict, table: pd.DataFrame) -> str:
-    """The contrasts by label, each with its interval and p; what they share is said once."""
-    low, high = int(table["pairs"].min()), int(table["pairs"].max())
-    seeds = f"{low}" if low == high else f"{low} to {high}"
-    text = (
-        f"{verdict.metric} in {verdict.unit}, n = {seeds} paired seeds, 95% intervals, p over all "
-        f"contrasts, against a margin of {_margin(verdict)}:"
-    )
-    for label in LABELS:
-        rows = [_contrast(verdict, row) for row in table[table["label"] == label].to_dict("records")]
-        text += f" {label} {'; '.join(rows)}." if rows else ""
-    if high < MINIMUM_PAIRS:
-        text += f" With {high} pairs no p can fall below {smallest_p(high):.3g}, so no label can be given."
-    return text
-
-
-def _contrast(verdict: Verdict, row: dict[Any, Any]) -> str:
-    n = f", n = {row['pairs']}" if verdict.contrasts["pairs"].nunique() > 1 else ""
-    text = (
-        f"from {row['fewer']} to {row['more']} {verdict.factor} ({row['difference']:+.4g},"
-        f" {row['low']:+.4g} to {row['high']:+.4g}{n}, p = {row['p_family']:.3g}"
-    )
-    if row["label"] == INCONCLUSIVE:
-        text += f"; {row['reason'] if pd.isna(row['seeds_plan']) else _seeds(row['seeds_needed'])}"
-    return text + ")"
-
-
-def _seeds(needed: Any) -> str:
-    return (
-        f"more than {MOST:,} seeds"
-        if needed is None or pd.isna(needed)
-        else f"about {int(needed)} seeds would settle it"
-    )
-
-
-def _margin(verdict: Verdict) -> str:
-    if verdict.margin_source == "fixed beforehand":
-        return f"{verdict.margin:.4g} fixed beforehand"
-    return f"{verdict.margin:.4g} ({MARGIN_SDS:g} seed standard deviations of the same data, not fixed beforehand)"
-
-
-def _shape(verdict: Verdict) -> str:
-    best, turn = verdict.shape.best, verdict.shape.turn
-    if best is None:
-        return ""
-    span = f"{best.low}" if best.low == best.high else f"{best.low} to {best.high}"
-    text = f"The best mean is at {verdict.factor}={best.arm} (95% of resampled seeds: {span}; {best.seeds} seeds)"
-    if turn is not None and best.seeds >= MINIMUM_PAIRS:
-        text += (
-            f"; a turn from better to worse at {turn.turn}: p = {turn.p:.3g} (two lines), {turn.rise:+.4g} "
-            f"({turn.rise_low:+.4g} to {turn.rise_high:+.4g}) worse at {verdict.arms.index[-1]}"
-        )
-    return text + "."
-
-
-def _limits(verdict: Verdict) -> str:
-    arms = some(list(map(str, verdict.arms.index)), shown=32)
-    return (
-        f"This holds for {verdict.factor} {arms} in this setting; it says nothing about other counts, sizes, data, "
-        "contexts or training lengths."
-    )
-
-
-def _means(verdict: Verdict) -> str:
-    return "; ".join(f"{verdict.factor}={arm}: {_mean(verdict, arm)}" for arm in verdict.arms.index)
+def _rates(verdict: Verdict) -> list[str]:
+    """The learning rate, and what else may differ between arms, for each arm."""
+    said = [] if "training.learning_rate" in verdict.varied else [verdict.condition.get("training.learning_rate")]
+    shared = [f"learning rate {rate}" for rate in said if rate is not None]
+    return shared + [
+        f"{name.removeprefix('training.').replace('_', ' ')} for each arm: "
+        + some([f"{value} at {arm}" for arm, value in by_arm.items()], 8)
+        for name, by_arm in verdict.varied.items()
+    ]
 
 
 def _mean(verdict: Verdict, arm: Any) -> str:
@@ -141,12 +191,10 @@ def _mean(verdict: Verdict, arm: Any) -> str:
     return f"{verdict.metric} {row['mean']:.5g} {verdict.unit} (n = {int(row['n'])}{interval})"
 
 
-def _named(name: str, value: Any, more: str = "", bracket: bool = True) -> str:
+def _named(name: str, value: Any, more: str = "") -> str:
     if value is None:
         return ""
-    if not more:
-        return f"{name} {value}"
-    return f"{name} {value} ({more})" if bracket else f"{name} {value} {more}"
+    return f"{name} {value} ({more})" if more else f"{name} {value}"
 
 
 def _short(value: Any) -> Any:

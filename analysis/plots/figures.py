@@ -117,7 +117,4 @@ def counts_said(verdict: Verdict) -> str:
 
 def margin_said(verdict: Verdict) -> str:
     """What the band of a figure is; nothing where there is no margin."""
-    if verdict.margin is None:
-        return ""
-    source = "fixed beforehand" if verdict.margin_source == "fixed beforehand" else "taken from the same data"
-    return f"The band is the margin of {verdict.margin:.4g}, {source}. "
+    return f"The band is {verdict.margin.sentence}. " if verdict.margin.value > 0 else ""

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.cells import TOKENS
-from analysis.labels import CONFIDENCE
+from analysis.intervals import CONFIDENCE
 from analysis.load import Export
 from analysis.plots.figures import Drawn, counts_said, figure, new_axes
 from analysis.plots.style import axis_name, levels, show_thousands, style_of

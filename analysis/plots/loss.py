@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.labels import CONFIDENCE
+from analysis.intervals import CONFIDENCE
 from analysis.load import Export
 from analysis.plots.figures import Drawn, compared, counts_said, figure, margin_said, new_axes
 from analysis.plots.style import COLOURS, GRID, axis_name, count_axis, legend_below, levels
@@ -66,7 +66,7 @@ def _legend(ax: Axes, with_margin: bool) -> None:
 @figure("loss", at=10)
 def drawn(verdict: Verdict, export: Export) -> Iterator[Drawn]:
     picture, ax = new_axes()
-    draw(verdict.cells.runs, ax, reference=verdict.reference, margin=verdict.margin, **compared(verdict))
+    draw(verdict.cells.runs, ax, reference=verdict.reference, margin=verdict.margin.value or None, **compared(verdict))
     at = "" if verdict.common_step is None else f" at step {verdict.common_step:,}"
     caption = (
         f"Each dot is one run{at}, thin lines join runs of one seed; diamonds are means with 95% t intervals. "

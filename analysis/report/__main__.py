@@ -9,6 +9,7 @@ import typer
 
 from analysis.findings import AnalysisError
 from analysis.load import load
+from analysis.question import parsed_margin
 from analysis.report.write import write_report
 from analysis.study import Study, study_of
 from src.errors import UserError
@@ -20,14 +21,25 @@ def main(
     metric: Annotated[str, typer.Option(help="what is compared")] = "val/loss",
     factor: Annotated[str | None, typer.Option(help="what varies; the sweep's own by default")] = None,
     against: Annotated[float | None, typer.Option(help="the reference count; the smallest by default")] = None,
-    margin: Annotated[float | None, typer.Option(help="the smallest difference that matters")] = None,
+    margin: Annotated[
+        str | None, typer.Option(help="the smallest difference that matters: 0.01, '0.02 bits', 1%, '2 sd'")
+    ] = None,
+    varying: Annotated[str | None, typer.Option(help="settings that may differ between arms, with commas")] = None,
     tuning_seeds: Annotated[str | None, typer.Option(help="seeds that choose learning rates, as 0,1")] = None,
 ) -> None:
     """Judges an export and writes what it says, for people and for programs."""
     try:
         seeds = None if tuning_seeds is None else _seeds(tuning_seeds)
         reference = int(against) if against is not None and against.is_integer() else against
-        study = study_of(load(export), metric, factor, reference, margin, seeds)
+        study = study_of(
+            load(export),
+            metric,
+            factor,
+            reference,
+            None if margin is None else parsed_margin(margin),
+            seeds,
+            () if varying is None else varying.split(","),
+        )
         target = write_report(study, out if out is not None else export)
     except UserError as error:
         typer.echo(f"error: {error}", err=True)

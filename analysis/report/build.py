@@ -1,22 +1,33 @@
-"""The page of an export, in the order in which it is read: claim, table, figures, coverage, methods, limits, how."""
+"""The page of an export as it is read: sentence, figure, three bullets; tables, figures, limits; methods at the end."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 
+from analysis.answer import RULE
 from analysis.findings import Finding
-from analysis.labels import MINIMUM_PAIRS
 from analysis.load import Export
 from analysis.numbers import MISSING
+from analysis.plots.differences import headline
 from analysis.plots.figures import figures_of_export, figures_of_verdict
 from analysis.report.page import Block, Bullets, Code, Page, Paragraph, Section, Table
-from analysis.report.tables import arms_table, contrasts_table, costs_table, reasons
+from analysis.report.tables import (
+    arms_table,
+    control_table,
+    costs_table,
+    other_tests_table,
+    pairs_table,
+    rates_table,
+    sensitivity_table,
+)
 from analysis.study import Study
-from analysis.summary import claim
-from analysis.verdict import MARGIN_SDS, Verdict
+from analysis.summary import bullets, tradeoff_of
+from analysis.verdict import Verdict
+from src.randomness import stream_seed
 
 
 def page_of(study: Study) -> Page:
@@ -25,42 +36,53 @@ def page_of(study: Study) -> Page:
     many = len(study.verdicts) > 1
     for position, verdict in enumerate(study.verdicts):
         name = f" ({position + 1} of {len(study.verdicts)}: {study.apart(verdict)})" if many else ""
-        said = position < len(study.opening)
-        sections += _experiment(verdict, study.export, name, was_said=said)
+        sections += _experiment(verdict, study.export, name, opens=position == 0)
     if study.tuned_verdicts:
         sections += _tuned(study)
     across = figures_of_export(study.export, study.question.factor, study.question.metric)
     if across.drawn:
         sections.append(Section("Across experiments", list(across.drawn)))
-    sections += [_coverage(study), _methods(study), _limits(study), _reproduce(study)]
+    sections += [_coverage(study), _limits(study), _reproduce(study), _methods(study)]
     return Page(study.title, study.export.sentence, sections)
 
 
 def _opening(study: Study) -> Section:
+    """One sentence an experiment, one figure, three bullets; and what makes an export itself doubtful."""
     if study.refusal is not None:
-        blocks: list[Block] = [Paragraph(f"Nothing can be judged: {study.refusal}.", "claim")]
-    else:
-        blocks = [Paragraph(said, "claim") for said in study.opening]
-    cautions = [finding for finding in study.findings if finding.level == "caution"]
-    if study.verdicts:
-        cautions += study.verdicts[0].cautions
-    if cautions:
-        blocks.append(Bullets([_sentence(finding) for finding in dict.fromkeys(cautions)], "caution"))
+        refused: list[Block] = [Paragraph(f"Nothing can be judged: {study.refusal}.", "claim")]
+        doubts = [finding for finding in study.findings if finding.level == "caution"]
+        return Section("", [*refused, *([Bullets(list(map(_sentence, doubts)), "caution")] if doubts else [])])
+    verdict = study.verdicts[0]
+    blocks: list[Block] = [Paragraph(said, "claim") for said in study.opening]
+    drawn = headline(verdict, study.export)
+    if drawn is not None:
+        blocks.append(drawn)
+    blocks.append(Bullets(bullets(verdict)))
+    doubts = [f for f in (*study.export.findings, *study.findings) if f.level == "caution" and f.about in _DOUBTS]
+    if doubts:
+        blocks.append(Bullets([_sentence(finding) for finding in dict.fromkeys(doubts)], "caution"))
     return Section("", blocks)
 
 
-def _experiment(verdict: Verdict, export: Export, name: str, was_said: bool) -> Iterator[Section]:
-    said: list[Block] = [] if was_said else [Paragraph(claim(verdict))]
-    tables = [*said, *_tables(verdict)]
-    yield Section(f"Table{name}", tables)
+_DOUBTS = ("export", "refused", "mixture", "tuning")
+"""What concerns the export as a whole, and so stands on its first screen; the rest is under Limits."""
+
+
+def _experiment(verdict: Verdict, export: Export, name: str, opens: bool) -> Iterator[Section]:
+    said: list[Block] = [] if opens else [Paragraph(verdict.sentence), Bullets(bullets(verdict))]
+    found = (arms_table(verdict), costs_table(verdict), pairs_table(verdict), rates_table(verdict))
+    yield Section(f"Table{name}", [*said, *(table for table in found if table is not None)])
+    if verdict.control is not None:
+        table = control_table(verdict)
+        yield Section(f"Control{name}", [Paragraph(verdict.control.sentence), *([table] if table else [])])
+    traded = tradeoff_of(verdict)
+    if traded is not None:
+        yield Section(f"Quality and cache{name}", [Paragraph(traded)])
     gallery = figures_of_verdict(verdict, export)
     yield Section(f"Figures{name}", [*gallery.drawn, *(Paragraph(_sentence(f)) for f in gallery.findings)])
-
-
-def _tables(verdict: Verdict) -> list[Block]:
-    found = (arms_table(verdict), costs_table(verdict), contrasts_table(verdict))
-    why = reasons(verdict)
-    return [*(table for table in found if table is not None), *([Bullets(why)] if why else [])]
+    strip = sensitivity_table(verdict)
+    if strip is not None:
+        yield Section(f"Other margins{name}", [strip])
 
 
 def _tuned(study: Study) -> list[Section]:
@@ -69,16 +91,11 @@ def _tuned(study: Study) -> list[Section]:
         [f"{arm}", f"{row['chosen']:g}", f"{row['mean']:.4f}", f"{row['seeds']}", "yes" if row["at_edge"] else "no"]
         for arm, row in study.tuning.choice.iterrows()
     ]
-    header = [
-        study.question.factor,
-        "learning rate",
-        f"{study.question.metric} on tuning seeds",
-        "seeds",
-        "at edge",
-    ]
+    header = [study.question.factor, "learning rate", f"{study.question.metric} on tuning seeds", "seeds", "at edge"]
     found = []
     for verdict in study.tuned_verdicts:
-        blocks: list[Block] = [Paragraph(claim(verdict)), Table(header, rows), *_tables(verdict)]
+        tables = [table for table in (arms_table(verdict), pairs_table(verdict)) if table is not None]
+        blocks: list[Block] = [Paragraph(verdict.sentence), Bullets(bullets(verdict)), Table(header, rows), *tables]
         found.append(Section("At tuned learning rates", blocks))
     return found
 
@@ -124,26 +141,27 @@ def _planned_table(export: Export) -> list[Block]:
 
 
 def _methods(study: Study) -> Section:
-    margins = [verdict for verdict in study.verdicts if verdict.margin is not None]
-    given = bool(margins) and margins[0].margin_source == "fixed beforehand"
-    source = "fixed before the runs" if given else f"{MARGIN_SDS:g} seed standard deviations of the same data"
-    return Section(
-        "Methods",
-        [
-            Bullets(
-                [
-                    "Runs are compared when everything but the factor and the seed is alike; other mixtures are split.",
-                    "Differences are paired by seed: runs of one seed see the same batches in the same order.",
-                    "Intervals are paired t intervals: of the kinds tried, the only one near 95% coverage at 6 seeds.",
-                    f"Labels compare the interval with a margin ({source}): HELPS and HURTS lie beyond it, PLATEAU "
-                    "inside it (90% interval, two one-sided tests), all else is INCONCLUSIVE.",
-                    f"p values are sign flips of all contrasts together; no label under {MINIMUM_PAIRS} pairs.",
-                    "'Always better' needs HELPS on every step of the ladder.",
-                ]
-            ),
-            Paragraph("How often these rules err, measured by simulation: analysis/METHODS.md in the repository."),
-        ],
-    )
+    """How the sentence was made, and what other tests would have said."""
+    blocks: list[Block] = [
+        Bullets(
+            [
+                "Runs are compared when everything but the factor and the seed is alike; other mixtures are split.",
+                f"The rule: {RULE}. What is shown of a pair is read off its interval, and the intervals hold "
+                "together: worse or better where it leaves out 0, beyond or within the margin where it lies outside or "
+                "inside it.",
+                "The sentence is the first answer that is shown in full; it claims nothing that an interval does not.",
+                "An arm with diverged runs is compared by rank, its diverged runs as the worst of their seeds.",
+                "The tests below look at the same differences in other ways; none of them decides.",
+            ]
+        )
+    ]
+    rng = np.random.default_rng(stream_seed(study.question.seed, "bootstrap", 0))
+    for verdict in study.verdicts:
+        table = other_tests_table(verdict, rng)
+        if table is not None:
+            blocks.append(table)
+    blocks.append(Paragraph("How often sentences are wrong, by simulation: analysis/METHODS.md in the repository."))
+    return Section("Methods", blocks)
 
 
 def _limits(study: Study) -> Section:

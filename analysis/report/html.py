@@ -20,7 +20,7 @@ _LONG = 45
 """A cell of more letters than this may break into lines."""
 _ID = re.compile(r'\bid="([^"]+)"')
 _POINTS_TO = re.compile(r'(url\(#|xlink:href="#)([^")]+)')
-_LABEL = re.compile(r"\b(HELPS|HURTS|PLATEAU|INCONCLUSIVE)\b")
+_SHOWN = re.compile(r"^(better|worse|alike|open)\b")
 
 
 def html_of(page: Page) -> str:
@@ -61,12 +61,11 @@ def _section(section: Section) -> Iterator[str]:
 def _block(block: Block, place: str) -> str:
     match block:
         case Paragraph(text, "claim"):
-            first, _, rest = text.partition(". ")
-            return f'<p class="claim"><strong>{escape(first)}.</strong> {_labelled(rest)}</p>'
+            return f'<p class="claim">{escape(text)}</p>'
         case Paragraph(text, _):
-            return f"<p>{_labelled(text)}</p>"
+            return f"<p>{escape(text)}</p>"
         case Bullets(items, tone):
-            return f'<ul class="{tone}">' + "".join(f"<li>{_labelled(item)}</li>" for item in items) + "</ul>"
+            return f'<ul class="{tone}">' + "".join(f"<li>{escape(item)}</li>" for item in items) + "</ul>"
         case Code(lines):
             return "<pre><code>" + escape("\n".join(lines)) + "</code></pre>"
         case Table():
@@ -92,8 +91,8 @@ def _cell(text: str) -> str:
 
 
 def _labelled(text: str) -> str:
-    """Escaped text whose labels have their colour, and their word as well."""
-    return _LABEL.sub(lambda match: f'<span class="label {match[1].lower()}">{match[1]}</span>', escape(text))
+    """Escaped text; a cell that says what is shown has the colour of its first word."""
+    return _SHOWN.sub(lambda match: f'<span class="shown {match[1]}">{match[1]}</span>', escape(text))
 
 
 def anchor(title: str) -> str:

@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.convergence import Convergence
 from analysis.findings import AnalysisError
 from analysis.plots.style import caption_below, looks, save
 from analysis.report.build import page_of
 from analysis.report.html import html_of
 from analysis.report.markdown import FIGURES, figure_files, markdown_of
 from analysis.study import Study
-from analysis.summary import claim
+from analysis.summary import bullets
 from analysis.verdict import Verdict
 from src.record import write_atomically
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of verdict.json."""
 REPORT, MARKDOWN, VERDICT = "report.html", "report.md", "verdict.json"
 
@@ -56,6 +57,7 @@ def json_of(study: Study) -> dict[str, Any]:
         {
             "schema_version": SCHEMA_VERSION,
             "title": study.title,
+            "sentences": study.opening,
             "question": study.question,
             "export": {
                 "name": study.export.name,
@@ -77,22 +79,34 @@ def json_of(study: Study) -> dict[str, Any]:
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
-    coverage = verdict.coverage
+    coverage, conclusion = verdict.coverage, verdict.conclusion
     return {
         "answer": verdict.answer,
-        "claim": claim(verdict),
+        "at": None if conclusion is None else conclusion.at,
+        "sentence": verdict.sentence,
+        "bullets": bullets(verdict),
+        "claims": [] if conclusion is None else [asdict(claim) for claim in conclusion.claims],
+        "more_is_always_better": None if conclusion is None else conclusion.more_is_always_better,
+        "missing": [] if conclusion is None else conclusion.missing,
+        "nearest": None if conclusion is None else conclusion.nearest,
         "factor": verdict.factor,
         "metric": verdict.metric,
+        "unit": verdict.unit,
         "condition": verdict.condition,
+        "varied": verdict.varied,
         "reference": verdict.reference,
-        "margin": verdict.margin,
-        "margin_source": verdict.margin_source,
+        "margin": verdict.margin.value,
+        "margin_source": verdict.margin.provenance,
+        "margin_asked": verdict.margin.asked,
         "common_step": verdict.common_step,
+        "method": None if conclusion is None else conclusion.method,
         "arms": _rows(verdict.arms),
         "ratios": _rows(verdict.ratios),
-        "contrasts": verdict.contrasts.to_dict("records"),
-        "ladder": verdict.ladder.to_dict("records"),
-        "shape": verdict.shape,
+        "pairs": [asdict(pair) for pair in verdict.pairs],
+        "diverged": {} if conclusion is None else conclusion.rates,
+        "sensitivity": verdict.sensitivity,
+        "control": verdict.control,
+        "convergence": None if verdict.convergence is None else _convergence(verdict.convergence),
         "frontiers": {
             cost: {"knee": front.knee, "knee_shares": front.knee_shares, "points": _rows(front.points)}
             for cost, front in verdict.frontiers.items()
@@ -106,6 +120,17 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
             "unplaced": coverage.unplaced,
         },
         "findings": verdict.findings,
+    }
+
+
+def _convergence(progress: Convergence) -> dict[str, Any]:
+    return {
+        "earlier": progress.earlier,
+        "later": progress.later,
+        "shrinks": progress.shrinks,
+        "still_falls": progress.still_falls,
+        "improves_per_step": progress.per_step,
+        "gap": progress.gap.to_dict("records"),
     }
 
 

@@ -37,7 +37,6 @@ def test_what_does_not_decide_a_result_does_not_split(make_runs: MakeRuns) -> No
         "group",
         "data.path",
         "data.train",
-        "training.learning_rate_from",
         "measurement.decode",
         "sweep.seed",
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.findings import AnalysisError
 from analysis.load import load, select, typed, with_planned
-from analysis.question import has_learning_rates, question_for
+from analysis.question import RECORDED, Amount, Question, has_learning_rates, question_for
 from analysis.verdict import judge
 from tests.analysis.export_maker import write_export
 
@@ -108,13 +108,15 @@ def test_the_question_is_the_sweeps_own(make_runs: MakeRuns, tmp_path: Path) -> 
 def test_the_margin_is_the_one_that_the_runs_recorded_before_they_ran(make_runs: MakeRuns, tmp_path: Path) -> None:
     runs = make_runs({1: [1.0, 1.1], 8: [1.0, 1.2]}).assign(**{MARGIN: 0.01})
     export = load(write_export(tmp_path / "some", runs))
-    assert (question_for(export)[0].margin, question_for(export)[1]) == (0.01, [])
+    assert question_for(export) == (Question(margin=Amount(0.01, "", RECORDED)), [])
     assert question_for(export, metric="decode/ms_per_token")[0].margin is None
     late = runs.assign(started_at=["2", "3", "1", "4"], **{MARGIN: [0.5, 0.01, 0.02, None]})
     question, (finding,) = question_for(load(write_export(tmp_path / "late", late)))
-    assert question.margin == 0.02
+    assert question.margin == Amount(0.02, "", RECORDED)
     assert "different margins (0.02, 0.5, 0.01, none); the earliest one is used" in finding.text
-    assert question_for(export, margin=0.3)[1][0].text.startswith("the margin of 0.3 was given to the analysis")
+    assert question_for(export, margin=0.3)[1][-1].text == (
+        "the margin of 0.3 was given later; the runs recorded 0.01 before their first step"
+    )
 
 
 def test_learning_rates_can_be_tuned_where_every_arm_has_several(make_runs: MakeRuns) -> None:

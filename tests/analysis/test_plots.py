@@ -16,12 +16,13 @@ from analysis.findings import AnalysisError
 from analysis.load import Export, load
 from analysis.plots import (
     cache_size,
-    contrast_forest,
     cost_frontier,
+    differences,
     figures,
     learning_curves,
     learning_rate_map,
     loss,
+    pairs,
     speed,
     style,
 )
@@ -148,14 +149,25 @@ def test_the_frontier_line_joins_what_no_other_beats(ax: Axes) -> None:
     assert [bar.lines[0].get_markerfacecolor() == "none" for bar in bars(ax)] == [False, True, False]
 
 
-def test_each_contrast_is_a_row_with_its_label(make_runs: MakeRuns, noisy: Noisy, ax: Axes) -> None:
-    (verdict,) = judge(make_runs(noisy(HEADS)), Question(margin=0.01)).verdicts
-    contrast_forest.draw(verdict.contrasts, ax, margin=verdict.margin)
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["1 to 2", "1 to 4", "1 to 8", "1 to 16"]
-    assert [text.get_text() for text in ax.texts] == ["HELPS  n = 6"] * 4
-    assert [xs(line)[0] for line in ax.lines if line.get_marker() == "D"] == pytest.approx(
-        verdict.contrasts["difference"].tolist()
-    )
+def test_each_pair_is_a_row_with_what_its_interval_shows(make_runs: MakeRuns, noisy: Noisy, ax: Axes) -> None:
+    (verdict,) = judge(make_runs(noisy({1: 1.9, 2: 1.8, 4: 1.7})), Question(margin=0.01)).verdicts
+    pairs.draw(verdict.pairs, ax, margin=verdict.margin.value)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["1 to 2", "1 to 4", "2 to 4"]
+    assert all(text.get_text().startswith("better, by more than the margin, p") for text in ax.texts)
+    lines = [line for line in ax.lines if len(xs(line)) == 2 and line.get_linewidth() > 1]
+    assert [tuple(xs(line)) for line in lines] == [(pair.low, pair.high) for pair in verdict.pairs]
+
+
+def test_the_opening_figure_has_the_intervals_of_the_table(make_runs: MakeRuns, noisy: Noisy, ax: Axes) -> None:
+    runs = make_runs(noisy({1: 1.9, 2: 1.8, 4: 1.85}))
+    (verdict,) = judge(runs, Question(margin=0.01)).verdicts
+    assert verdict.focus == 2
+    differences.draw(verdict, ax, verdict.focus)
+    ends = [sorted(bar.lines[2][0].get_segments()[0][:, 1].tolist()) for bar in bars(ax)]
+    first, last = verdict.pair(1, 2), verdict.pair(2, 4)
+    assert first is not None
+    assert last is not None
+    assert ends == [pytest.approx([-first.high, -first.low]), pytest.approx([last.low, last.high])]
 
 
 def test_the_heat_map_frames_the_best_rate_and_leaves_a_missing_cell_empty(make_runs: MakeRuns, ax: Axes) -> None:
@@ -177,10 +189,18 @@ def test_an_export_gets_the_figures_that_it_has_data_for(
     gallery = figures_of_verdict(verdict, export)
     names = [drawn.name for drawn in gallery.drawn]
     assert names == [
-        *("loss", "contrasts", "learning_curves", "train_tokens_per_second", "decode_ms_per_token"),
+        *(
+            "loss",
+            "pairs",
+            "other_margins",
+            "learning_curves",
+            "convergence",
+            "train_tokens_per_second",
+            "decode_ms_per_token",
+        ),
         "frontier_decode_ms_per_token",
     ]
-    assert all("n = 3" in drawn.caption for drawn in gallery.drawn if drawn.name != "contrasts")
+    assert all("n = 3" in drawn.caption for drawn in gallery.drawn if drawn.name != "other_margins")
     assert all(export.hash in drawn.caption for drawn in gallery.drawn)
     assert [drawn.name for drawn in figures_of_export(export, "heads", "val/loss").drawn] == ["cache_size"]
 
@@ -225,5 +245,5 @@ def test_a_new_kind_of_figure_is_one_function(
 
     export = load(write_export(tmp_path / "some", runs, curves(runs)))
     gallery = figures_of_verdict(judge(export.runs).verdicts[0], export)
-    assert [drawn.name for drawn in gallery.drawn][:3] == ["loss", "toy", "contrasts"]
+    assert [drawn.name for drawn in gallery.drawn][:3] == ["loss", "toy", "pairs"]
     assert "no figure of bad toy: the table has no column 'no.such'" in [str(finding) for finding in gallery.findings]

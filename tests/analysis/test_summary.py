@@ -1,12 +1,10 @@
-import re
 from collections.abc import Callable
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.question import Question
-from analysis.summary import claim
+from analysis.question import Amount, Question
+from analysis.summary import bullets, shown_words, tradeoff_of
 from analysis.verdict import Verdict, judge
 
 MakeRuns = Callable[..., pd.DataFrame]
@@ -17,74 +15,53 @@ Noisy = Callable[..., dict[int, list[float]]]
 def verdict(make_runs: MakeRuns, noisy: Noisy) -> Verdict:
     runs = make_runs(noisy({1: 1.90, 2: 1.86, 4: 1.85, 8: 1.85, 16: 1.905}, seeds=8))
     runs.loc[(runs["heads"] == 2) & (runs["seed"] == 3), "status"] = "oom"
-    return judge(runs, Question(margin=0.015)).verdicts[0]
+    return judge(runs, Question(margin=Amount(0.015, "", "recorded before the runs"))).verdicts[0]
 
 
-def test_the_claim_carries_what_a_reviewer_asks_for(verdict: Verdict) -> None:
-    text = claim(verdict)
-    row = verdict.contrasts.iloc[1]
+def test_three_bullets_carry_what_a_reviewer_asks_for(verdict: Verdict) -> None:
+    sure, where, missing = bullets(verdict)
     for part in (
-        "More heads is not always better: past some count it hurts.",
+        "7 to 8 paired seeds, all 10 pairs of arms together at 95%",
+        "p = ",
+        "39 of 40 planned runs counted",
+    ):
+        assert part in sure
+    for part in (
         "regime fixed_width",
         "model nano (d_model 128, layers 4, 804,096 parameters)",
         "data shakespeare (hash 5f0a)",
-        "context 64 tokens",
+        "context 64",
         "2,000 steps",
         "learning rate 0.001",
-        "n = 7 to 8 paired seeds",
-        "margin of 0.015 fixed beforehand",
-        f"from 1 to 4 heads ({row['difference']:+.4g}, {row['low']:+.4g} to {row['high']:+.4g}, n = 8",
-        f"n = 8, p = {row['p_family']:.3g})",
-        "39 of 40 planned runs are counted; left out: heads=2 seed 3 (oom).",
-        "This holds for heads 1, 2, 4, 8, 16 in this setting; it says nothing about other counts",
+        "a margin of 0.015 (recorded before the runs)",
     ):
-        assert part in text
+        assert part in where
+    assert missing.startswith("Not shown: other counts than heads 1, 2, 4, 8, 16")
 
 
-def test_a_margin_from_the_same_data_is_said_to_be_one(make_runs: MakeRuns, noisy: Noisy) -> None:
-    (verdict,) = judge(make_runs(noisy({1: 1.9, 2: 1.8}))).verdicts
-    assert "2 seed standard deviations of the same data, not fixed beforehand" in claim(verdict)
-
-
-def test_an_open_contrast_names_the_seeds_that_would_settle_it(make_runs: MakeRuns, noisy: Noisy) -> None:
-    (verdict,) = judge(make_runs(noisy({1: 1.9, 2: 1.89}, sd=0.01)), Question(margin=0.004)).verdicts
-    needed = verdict.contrasts["seeds_needed"].iloc[0]
-    assert f"about {needed} seeds would settle it" in claim(verdict)
-
-
-def test_too_few_pairs_are_said_once(make_runs: MakeRuns, noisy: Noisy) -> None:
-    text = claim(judge(make_runs(noisy({1: 1.9, 2: 1.8, 4: 1.7}, seeds=3))).verdicts[0])
-    assert text.count("With 3 pairs no p can fall below 0.25, so no label can be given.") == 1
+def test_words_and_intervals_never_contradict_each_other(verdict: Verdict) -> None:
+    for pair in verdict.pairs:
+        words = shown_words(pair)
+        assert words.startswith("better") == (pair.high < 0)
+        assert words.startswith("worse") == (pair.low > 0)
+        assert ("by more than the margin" in words) == (pair.low > 0.015 or pair.high < -0.015)
+        assert ("within the margin" in words or "less than the margin" in words) == (
+            pair.low > -0.015 and pair.high < 0.015
+        )
 
 
 def test_one_arm_alone_gets_its_mean_and_no_comparison(make_runs: MakeRuns) -> None:
     (verdict,) = judge(make_runs({8: [1.5, 1.6, 1.7]})).verdicts
-    text = claim(verdict)
-    assert "only heads=8 has usable runs" in text
-    assert "heads=8: val/loss 1.6 nats/token (n = 3, 95% interval 1.3516 to 1.8484)" in text
+    assert verdict.sentence == "Not settled: only 8 heads ran."
+    assert "heads=8: val/loss 1.6 nats/token (n = 3, 95% interval 1.3516 to 1.8484)" in bullets(verdict)[0]
 
 
-def test_one_seed_alone_gets_its_number_without_an_interval(make_runs: MakeRuns) -> None:
-    text = claim(judge(make_runs({1: [1.9], 8: [1.5]})).verdicts[0])
-    assert "heads=8: val/loss 1.5 nats/token (n = 1)" in text
-    assert "more seeds" in text
-
-
-def test_the_claim_never_prints_a_missing_number(make_runs: MakeRuns, noisy: Noisy) -> None:
-    bare = make_runs(noisy({1: 1.9, 2: 1.8}))[["run_id", "status", "seed", "heads", "val/loss"]]
-    for runs in (bare, make_runs({1: [1.9], 8: [1.5]}), make_runs({1: [1.9, np.nan], 8: [1.5, 1.5]})):
-        text = claim(judge(runs).verdicts[0]).replace("without a finite val/loss: nan", "")
-        assert re.findall(r"\b(nan|None|NaN|inf)\b", text) == []
-
-
-def test_a_label_that_only_survivors_support_is_said_to_be_one_and_no_seeds_are_asked_for(
-    make_runs: MakeRuns, noisy: Noisy
-) -> None:
-    runs = make_runs(noisy({1: 1.9, 2: 1.89, 8: 1.8}, seeds=8, sd=0.006))
-    runs.loc[(runs["heads"] == 8) & (runs["seed"] == 3), ["status", "val/loss"]] = "diverged", np.nan
-    (verdict,) = judge(runs, Question(margin=0.015)).verdicts
-    assert verdict.contrasts["seeds_plan"].notna().tolist() == [True, False]
-    row = verdict.contrasts.iloc[-1]
-    assert (row["label"], pd.isna(row["seeds_plan"])) == ("INCONCLUSIVE", True)
-    assert row["reason"] in claim(verdict)
-    assert "more than" not in claim(verdict)
+def test_quality_and_cache_stand_side_by_side(make_runs: MakeRuns, noisy: Noisy) -> None:
+    runs = make_runs(noisy({1: 1.95, 2: 1.9, 8: 1.9}, seeds=8, seed=3))
+    runs = runs.assign(kv_heads=runs["heads"], heads=8, **{"config.kv_heads": runs["heads"]})
+    runs["cache/bytes"] = runs["kv_heads"] * 1024
+    (verdict,) = judge(runs, Question(factor="kv_heads", margin=0.02)).verdicts
+    assert tradeoff_of(verdict) == (
+        "Beside 8 kv-heads, which keeps the most: 1 kv-head keeps 0.125 of the cache: worse, by more than the margin; "
+        "2 kv-heads keeps 0.25 of the cache: alike (within the margin)."
+    )

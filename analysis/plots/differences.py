@@ -1,0 +1,73 @@
+"""The figure under the sentence: how each arm differs from the one that the sentence is about."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from analysis.conclusion import Pair
+from analysis.load import Export
+from analysis.plots.figures import Drawn, margin_said, new_axes
+from analysis.plots.pairs import colour_of
+from analysis.plots.style import COLOURS, GRID, INK, axis_name, count_axis, legend_below
+from analysis.verdict import Verdict
+from src.metrics import METRICS
+
+
+def draw(verdict: Verdict, ax: Axes, beside: Any) -> Axes:
+    """Each arm minus `beside`: every shared seed a dot, the mean with its simultaneous interval, the margin a band."""
+    margin = verdict.margin.value
+    if margin > 0:
+        ax.axhspan(-margin, margin, color=COLOURS[4], alpha=0.15, linewidth=0, label="margin")
+    ax.axhline(0, color=INK, linewidth=0.8)
+    values = verdict.cells.values
+    for arm in verdict.arms.index:
+        if arm == beside:
+            ax.plot(arm, 0, "D", color=INK, markersize=6)
+            continue
+        if beside in values:
+            seeds = (values[arm] - values[beside]).dropna()
+            ax.plot([arm / 2**0.06] * len(seeds), seeds, "o", color=GRID, alpha=0.6, markersize=3.5)
+        pair, sign = _pair(verdict, beside, arm)
+        if pair is None or pair.by != "mean" or not np.isfinite(pair.low):
+            continue
+        low, high = sorted((sign * pair.low, sign * pair.high))
+        middle, place = sign * pair.difference, arm * 2**0.06
+        colour = _colour(pair, sign)
+        ax.errorbar(place, middle, [[middle - low], [high - middle]], color=colour, marker="D", markersize=6, capsize=3)
+    ax.plot([], [], "o", color=GRID, markersize=3.5, label="one seed")
+    ax.errorbar([], [], [], color=GRID, marker="D", capsize=3, label="mean, 95% interval (all pairs together)")
+    count_axis(ax, verdict.arms.index, verdict.factor)
+    worse = "up is worse" if METRICS[verdict.metric].better == "lower" else "up is better"
+    ax.set_ylabel(f"{axis_name(verdict.metric, verdict.unit)}, minus {verdict.factor}={beside}; {worse}")
+    ax.yaxis.label.set_fontsize(8)
+    legend_below(ax)
+    return ax
+
+
+def headline(verdict: Verdict, export: Export) -> Drawn | None:
+    """The figure of the opening; None where no pair of arms could be compared, or a log axis cannot hold the arms."""
+    if not verdict.pairs or not all(arm > 0 for arm in verdict.arms.index):
+        return None
+    beside = verdict.focus if verdict.focus in verdict.arms.index else verdict.reference
+    picture, ax = new_axes()
+    draw(verdict, ax, beside)
+    caption = (
+        f"Each arm minus {verdict.factor}={beside}, seed by seed. Green is better, orange worse, blue within the "
+        f"margin, grey open. {margin_said(verdict)}Source: {export.sentence}."
+    )
+    return Drawn("headline", f"{verdict.metric}: each {verdict.factor} beside {beside}", caption, picture)
+
+
+def _pair(verdict: Verdict, beside: Any, arm: Any) -> tuple[Pair | None, int]:
+    """The pair of the two arms, and 1 where `arm` is its later one, else -1."""
+    pair = verdict.pair(beside, arm)
+    return (pair, 1) if pair is not None else (verdict.pair(arm, beside), -1)
+
+
+def _colour(pair: Pair, sign: int) -> str:
+    if sign == 1 or pair.direction == "open":
+        return colour_of(pair)
+    return COLOURS[1] if pair.direction == "better" else COLOURS[2]
