@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool
 from numpy import ndarray as Array
 
-from analysis.answer import BEST, EVERY, NO_DIFFERENCE, NO_ORDER, OPEN, UP_TO, WORSE, Judged
+from analysis.answer import BEST, EVERY, NO_DIFFERENCE, UP_TO, WORSE, Judged
 
 Square = Bool[Array, "s k k"]
 
@@ -40,8 +40,7 @@ def said_of(judged: Judged) -> Said:
     worse[up_to, at[up_to]] = earlier
     within[up_to, at[up_to]] = ~earlier & off[at[up_to]]
     named = np.concatenate([judged.named, judged.refuting[:, None]], axis=1)  # [s 3 2]
-    steady = np.isin(code, (NO_DIFFERENCE, EVERY, WORSE, BEST, UP_TO, NO_ORDER, OPEN))
-    for row, slot in np.argwhere((named[..., 0] >= 0) & steady[:, None]):
+    for row, slot in np.argwhere(named[..., 0] >= 0):
         for a, b in (named[row, slot], named[row, slot][::-1]):
             if shown.worse[row, a, b]:
                 worse[row, a, b] = True

@@ -12,11 +12,11 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from analysis import planned_power, tried
@@ -27,10 +27,11 @@ HERE = Path(__file__).parent
 METHODS = HERE / "METHODS.md"
 KEPT = Path("runs") / "methods" / "rows.jsonl"
 RULE = ("answer", "claims", "intervals", "reference", "spread", "endings", "truths", "trials", "candidates", "tried")
-Row = dict[str, object]
-Job = tuple[str, Callable[[], Row]]
+Row = dict[str, Any]
+Job = tuple[str, Callable[..., Row], tuple[object, ...]]
 
 
+@cache
 def version() -> str:
     """A hash of the code that a row depends on."""
     text = b"".join((HERE / f"{name}.py").read_bytes() for name in RULE)
@@ -54,9 +55,7 @@ def finished(kept: Path, studies: int) -> dict[str, Row]:
     return rows
 
 
-def run(
-    jobs: Iterable[tuple[str, Callable[..., Row], tuple]], kept: Path, studies: int, workers: int
-) -> dict[str, Row]:
+def run(jobs: Iterable[Job], kept: Path, studies: int, workers: int) -> dict[str, Row]:
     """Every job's row; those that are not kept yet are measured, each written as soon as it is there."""
     rows = finished(kept, studies)
     left = [job for job in jobs if job[0] not in rows]
@@ -70,7 +69,7 @@ def run(
         waiting = [pool.submit(call, *arguments) for _, call, arguments in left]
         for done in as_completed(waiting):
             row = {**done.result(), "version": version(), "asked": studies}
-            rows[str(row["name"])] = row
+            rows[row["name"]] = row
             file.write(json.dumps(row) + "\n")
             file.flush()
     return rows
@@ -96,7 +95,7 @@ def wrong_table(rows: dict[str, Row]) -> str:
             line = [noise, f"{margin:g}", f"{sd:g}"]
             for n in SIZES:
                 found = [(rows[Cell(curve, noise, n, margin, sd).name]["wrong"], curve) for curve in CURVES]
-                line.append(f"{max(share for share, _ in found):.3f}")  # type: ignore[type-var]
+                line.append(f"{max(share for share, _ in found):.3f}")
             lines.append(line)
     return markdown(["noise", "margin", "seed SD", *(f"n = {n}" for n in SIZES)], lines)
 
@@ -109,7 +108,7 @@ def settled_table(rows: dict[str, Row], noise: str) -> str:
             line = [curve, f"{margin:g}", f"{sd:g}"]
             for n in SIZES:
                 row = rows[Cell(curve, noise, n, margin, sd).name]
-                answers: dict[str, float] = {k: v for k, v in row["answers"].items() if k != "not_settled"}  # type: ignore[attr-defined]
+                answers: dict[str, float] = {k: v for k, v in row["answers"].items() if k != "not_settled"}
                 most = sorted(answers.items(), key=lambda item: -item[1])[:2]
                 told = ", ".join(f"{name} {share:.2f}" for name, share in most if share >= 0.005)
                 line.append(f"{row['settled']:.2f}{f' ({told})' if told else ''}")
@@ -133,7 +132,7 @@ def main(
     write: Annotated[bool, typer.Option(help="write the tables into METHODS.md")] = True,
 ) -> None:
     """Simulates every sentence and writes the tables into METHODS.md; exits with 1 where one is wrong too often."""
-    jobs = [(cell.name, sentence_row, (cell, studies)) for cell in cells()]
+    jobs: list[Job] = [(cell.name, sentence_row, (cell, studies)) for cell in cells()]
     jobs += [(name, tried.tried_row, (name, min(studies, tried.STUDIES))) for name in tried.names()]
     jobs += [
         (name, planned_power.power_row, (name, min(studies, planned_power.STUDIES))) for name in planned_power.names()
@@ -153,9 +152,9 @@ def main(
         for name, table in tables.items():
             text = replaced(text, name, table)
         METHODS.write_text(text, encoding="utf-8")
-    worst = max((rows[cell.name] for cell in cells()), key=lambda row: float(str(row["wrong"])))
-    typer.echo(f"{len(rows)} rows; most wrong sentences: {float(str(worst['wrong'])):.3f} ({worst['name']})")
-    if float(str(worst["wrong"])) > 0.05:
+    worst = max((rows[cell.name] for cell in cells()), key=lambda row: row["wrong"])
+    typer.echo(f"{len(rows)} rows; most wrong sentences: {worst['wrong']:.3f} ({worst['name']})")
+    if worst["wrong"] > 0.05:
         raise typer.Exit(1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def power_row(name: str, studies: int) -> dict[str, object]:
     if kind == "pilot":
         return {"name": name, **_from_pilots(curve, sd, max(2, PILOTS * studies // STUDIES))}
     n = int(size[0].removeprefix("n="))
-    said = power_of(n, np.array(CURVES[curve]) * MARGIN, sd, PAIRING, MARGIN, studies=studies).settled
+    said = power_of(n, [mean * MARGIN for mean in CURVES[curve]], sd, PAIRING, MARGIN, studies=studies).settled
     return {"name": name, "said": said, "is": measure(Cell(curve, "normal", n, MARGIN, sd), studies).settled}
 
 
@@ -43,7 +44,7 @@ def _from_pilots(curve: str, sd: float, pilots: int) -> dict[str, object]:
     return {"said": float(np.mean(said)), "is": float((judge_many(values, MARGIN).code != OPEN).mean())}
 
 
-def table(rows: dict[str, dict[str, object]], markdown: Callable[[list[str], list[list[str]]], str]) -> str:
+def table(rows: dict[str, dict[str, Any]], markdown: Callable[[list[str], list[list[str]]], str]) -> str:
     lines = []
     for name in names():
         kind, curve, spread, *size = name.split(" | ")

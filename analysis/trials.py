@@ -13,7 +13,6 @@ import numpy as np
 
 from analysis.answer import CODES, OPEN, Judged, judge_many
 from analysis.claims import Said, said_of
-from analysis.reference import Rng
 from analysis.truths import CURVES, MARGIN, NOISES, Truth, draw, truth_of
 from src.randomness import stream_seed
 
@@ -104,4 +103,4 @@ def false_claims(said: Said, judged: Judged, truth: Truth, margin: float) -> np.
     worse = np.where(by_rank, truth.worse_by_rank, truth.worse)
     false = (said.worse & ~worse) | (said.beyond & ~truth.beyond(margin)) | (said.within & ~truth.within(margin))
     false[:, np.arange(k), np.arange(k)] = False
-    return false.any(axis=(1, 2))
+    return np.logical_or.reduce(false, axis=(1, 2))

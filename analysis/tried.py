@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -35,13 +36,13 @@ def tried_row(name: str, studies: int) -> dict[str, object]:
     return {"name": name, "false": false, "found": found}
 
 
-def table(rows: dict[str, dict[str, object]], markdown: Callable[[list[str], list[list[str]]], str]) -> str:
+def table(rows: dict[str, dict[str, Any]], markdown: Callable[[list[str], list[list[str]]], str]) -> str:
     lines = []
     for candidate in CANDIDATES:
         line = [candidate]
         for n in SIZES:
             row = rows[f"tried | {candidate} | n={n}"]
-            false, found = dict(row["false"]), dict(row["found"])  # type: ignore[call-overload]
+            false, found = row["false"], row["found"]
             worst = max(false, key=lambda noise: false[noise])
             line.append(f"{false[FLAT[0]]:.3f}, {false[worst]:.3f} / {found[FLAT[0]]:.2f}, {found[FLAT[1]]:.2f}")
         lines.append(line)
