@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float
 from numpy import ndarray as Array
 
 from analysis.answer import CODES, Judged, Status, judge_many
-from analysis.conclusion import BEYOND, AlwaysBetter, Better, Claim, Conclusion, Direction, Pair, Size
+from analysis.claims import said_of
+from analysis.conclusion import AlwaysBetter, Better, Claim, Conclusion, Direction, Pair, Relation, Size
 from analysis.endings import rate_of
 from analysis.findings import AnalysisError
 from analysis.missing import missing_of
@@ -54,7 +55,7 @@ def conclude(
         answer=code,
         at=None if at < 0 else arms[at],
         sentence="",
-        claims=_claims(judged, arms, pairs),
+        claims=_claims(judged, arms),
         more_is_always_better=_always(judged, arms),
         missing=missing,
         nearest=nearest,
@@ -107,34 +108,20 @@ def _pairs(judged: Judged, arms: Sequence[Any], margin: float, sign: float) -> t
     return tuple(rows)
 
 
-def _claims(judged: Judged, arms: Sequence[Any], pairs: tuple[Pair, ...]) -> tuple[Claim, ...]:
-    """What the sentence says, pair by pair: the answer's own pairs, and the size of those that it names."""
-    code, at, k = CODES[int(judged.code[0])], int(judged.at[0]), len(arms)
-    own: list[tuple[int, int]] = []
-    if code == "no_difference":
-        own = [(a, b) for a in range(k) for b in range(a + 1, k)]
-    elif code == "every_step_helps":
-        own = [(a, a + 1) for a in range(k - 1)]
-    elif code == "worse_throughout":
-        own = [(0, b) for b in range(1, k)]
-    elif code in ("best_at", "helps_up_to"):
-        own = [(min(a, at), max(a, at)) for a in range(k) if a != at]
-    named = [(int(a), int(b)) for a, b in judged.named[0] if a >= 0]
-    table = {(pair.earlier, pair.later): pair for pair in pairs}
-    claims: list[Claim] = []
-    for a, b in dict.fromkeys([*own, *named]):
-        pair = table[arms[a], arms[b]]
-        by = "rank" if pair.by == "rank" else "mean"
-        equal = code == "no_difference" or (code == "helps_up_to" and a == at)
-        if equal:
-            claims.append(Claim(arms[a], arms[b], "within the margin", by))
-        elif pair.direction != "open":
-            claims.append(Claim(arms[a], arms[b], pair.direction, by))
-        if (a, b) in named and pair.direction != "open":
-            if pair.size == "within" and not equal:
-                claims.append(Claim(arms[a], arms[b], "within the margin", by))
-            elif pair.size == "beyond":
-                claims.append(Claim(arms[a], arms[b], BEYOND[pair.direction], by))
+def _claims(judged: Judged, arms: Sequence[Any]) -> tuple[Claim, ...]:
+    """What the sentence says, pair by pair."""
+    said, by_rank = said_of(judged), judged.ranks.applies[0]
+    claims = []
+    for c, (a, b) in enumerate(zip(*pair_indices(len(arms)), strict=True)):
+        relations: list[tuple[bool, Relation]] = [
+            (said.worse[0, b, a], "better"),
+            (said.worse[0, a, b], "worse"),
+            (said.beyond[0, b, a], "better by more than the margin"),
+            (said.beyond[0, a, b], "worse by more than the margin"),
+            (said.within[0, a, b], "within the margin"),
+        ]
+        by = "rank" if by_rank[c] else "mean"
+        claims += [Claim(arms[a], arms[b], relation, by) for holds, relation in relations if holds]
     return tuple(claims)
 
 

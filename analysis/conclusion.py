@@ -24,11 +24,6 @@ Relation = Literal[
     "within the margin",
 ]
 
-BEYOND: dict[Direction, Relation] = {
-    "better": "better by more than the margin",
-    "worse": "worse by more than the margin",
-}
-
 
 @dataclass(frozen=True)
 class Pair:

@@ -88,7 +88,7 @@ def reference_for(there: Bool[Array, "n k"], paired: bool, resamples: int | None
         return None
     counts = there.T.astype(int) @ there.astype(int) if paired else np.minimum.outer(there.sum(0), there.sum(0))
     smallest = int(counts[counts >= 2].min())
-    if len(there) > _MOST_SEEDS or (resamples is None and smallest >= _MOST_SEEDS):
+    if len(there) > _MOST_SEEDS:
         there = np.ones((min(smallest, _MOST_SEEDS), there.shape[1]), dtype=bool)
     n, k = there.shape
     cost = n * k * (k - 1) // 2
