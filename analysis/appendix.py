@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import stats
 from statsmodels.regression.mixed_linear_model import MixedLM
 
-from analysis.stats import family_p, holm, pooled_sd, sign_flip_p, signs_for, t_interval
+from analysis.stats import family_p, holm, sign_flip_p, signs_for, t_interval
 from src.metrics import METRICS
 
 
@@ -75,7 +75,7 @@ def page_trend(values: pd.DataFrame, metric: str) -> tuple[float, float] | None:
 def mixed_model(values: pd.DataFrame) -> dict[Any, tuple[float, float]]:
     """Difference from the first arm and its p for each other arm; empty where the model cannot be fitted."""
     others = list(values.columns)[1:]
-    table = values.stack().rename("y").reset_index()
+    table = values.stack().reset_index()
     table.columns = ["seed", "arm", "y"]
     design = np.column_stack([np.ones(len(table)), *(table["arm"] == arm for arm in others)]).astype(float)
     if len(table) <= design.shape[1] + 1 or not table["y"].std() > 0:
@@ -98,22 +98,6 @@ def unpaired_permutation_p(a: np.ndarray, b: np.ndarray, rng: np.random.Generato
         warnings.simplefilter("ignore", RuntimeWarning)  # runs that are all alike
         found = stats.permutation_test((a, b), _welch, vectorized=True, n_resamples=draws, rng=rng)
     return float(found.pvalue)
-
-
-def pairing(values: pd.DataFrame) -> tuple[float, float] | None:
-    """Mean correlation between arms over shared seeds, and how many times smaller pairing makes the variance of a
-    difference (below 1: larger). None under two complete seeds or arms."""
-    complete = values.dropna()
-    if len(complete) < 2 or complete.shape[1] < 2:
-        return None
-    y = complete.to_numpy()
-    first, second = np.triu_indices(y.shape[1], 1)
-    within = float(np.mean(np.var(y[:, second] - y[:, first], axis=0, ddof=1)))
-    if not within > 0:
-        return None
-    with np.errstate(invalid="ignore", divide="ignore"):
-        correlation = float(np.nanmean(np.corrcoef(y.T)[first, second]))
-    return correlation, float(2 * pooled_sd(y) ** 2 / within)
 
 
 def _welch(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:

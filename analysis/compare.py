@@ -14,14 +14,7 @@ import pandas as pd
 
 from analysis.findings import AnalysisError, Finding, caution, some
 from analysis.load import FINISHED
-from src import config
-
-NOT_IDENTITY = (
-    *sorted(config._NOT_IDENTITY),  # pyright: ignore[reportPrivateUsage]
-    *sorted(f"data.{name}" for name in config._WHERE_DATA_LIES),  # pyright: ignore[reportPrivateUsage]
-    "training.learning_rate_from",  # the rate that it gave belongs
-)
-"""Settings that do not decide a result: those that src.config leaves out of a run's identity."""
+from src.config import decides_result
 
 _FINAL = ("heads", "kv_heads", "context_length", "regime", "attention", "data_hash")
 """Columns of final values that stand for the setting of the same name."""
@@ -47,10 +40,13 @@ class Group:
         return " ".join(str(part) for part in parts if part is not None) or "runs"
 
 
-def conditions(runs: pd.DataFrame, factor: str, varying: Iterable[str] = ()) -> pd.DataFrame:
+def conditions(
+    runs: pd.DataFrame, factor: str, varying: Iterable[str] = (), identity: Sequence[str] | None = None
+) -> pd.DataFrame:
     """One column a setting that must be alike, in plain comparable values (8, 8.0 and "8" are one).
 
-    `varying` names settings that are meant to differ, such as a learning rate tuned for each head count.
+    `varying` names settings that are meant to differ, such as a learning rate tuned for each head count. `identity`:
+    the settings that decide a result, as the export has them; None for those of src.config.
     """
     varying = {factor.removeprefix("config."), *varying}
     columns: dict[str, pd.Series] = {}
@@ -61,7 +57,7 @@ def conditions(runs: pd.DataFrame, factor: str, varying: Iterable[str] = ()) -> 
             continue
         if not final and setting in _FINAL and setting in runs.columns:
             continue
-        if any(setting == part or setting.startswith(part + ".") for part in NOT_IDENTITY):
+        if not (decides_result(setting) if identity is None else setting in identity):
             continue
         columns[setting] = runs[name].map(plain)
     table = pd.DataFrame(columns, index=runs.index, dtype=object)
@@ -74,12 +70,14 @@ def conditions(runs: pd.DataFrame, factor: str, varying: Iterable[str] = ()) -> 
     return table
 
 
-def split(runs: pd.DataFrame, factor: str, varying: Iterable[str] = ()) -> list[Group]:
+def split(
+    runs: pd.DataFrame, factor: str, varying: Iterable[str] = (), identity: Sequence[str] | None = None
+) -> list[Group]:
     """Groups of comparable runs, the largest first. A run that never finished joins the group that it fits.
 
     Where no run finished, the groups are of all runs.
     """
-    table = conditions(runs, factor, varying)
+    table = conditions(runs, factor, varying, identity)
     keys = [_key(row) for row in table.to_numpy(dtype=object)]
     finished = (runs["status"] == FINISHED).to_numpy()
     anchors = finished if finished.any() else np.ones(len(runs), dtype=bool)

@@ -7,7 +7,7 @@ figure cannot contradict each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from analysis.answer import Code, Status
@@ -48,6 +48,23 @@ class Pair:
     p_no_difference: float
     worse_on: int = 0
     better_on: int = 0
+
+    def beside(self, earlier: Any) -> Pair:
+        """The same pair seen from `earlier`: what is said is said of the other arm."""
+        if earlier == self.earlier:
+            return self
+        turned: dict[Direction, Direction] = {"better": "worse", "worse": "better", "open": "open"}
+        return replace(
+            self,
+            earlier=self.later,
+            later=self.earlier,
+            difference=-self.difference,
+            low=-self.high,
+            high=-self.low,
+            direction=turned[self.direction],
+            worse_on=self.better_on,
+            better_on=self.worse_on,
+        )
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from pyarrow import ArrowException, parquet
 
 from analysis.findings import AnalysisError, Finding, caution, some
 from src.errors import did_you_mean
-from src.export.read import DAMAGED, NOT_RUN, SKIPPED
+from src.export.columns import FORMER
 from src.export.tables import sha256, to_pandas
 from src.export.write import MANIFEST, SCHEMA_VERSION
 from src.metrics import METRICS
@@ -49,6 +49,7 @@ COSTS = (
     "memory/peak_bytes",
 )
 FINISHED = "finished"
+NOT_RUN = "not_run"
 _SETTINGS_OF_THEIR_OWN = ("heads", "kv_heads", "head_dim", "context_length", "regime", "attention", "seed")
 
 
@@ -91,6 +92,7 @@ def load(folder: Path | str) -> Export:
     folder = Path(folder)
     manifest = _manifest(folder)
     runs, steps = (_table(folder / f"{name}.parquet") for name in ("runs", "steps"))
+    runs = _with_current_names(runs)
     if "run_id" in runs:
         refuse_repeated_ids(runs)
     planned = None if manifest.get("planned") is None else _planned(manifest["planned"])
@@ -122,15 +124,25 @@ def _table(path: Path) -> pd.DataFrame:
         raise AnalysisError(f"{path} {reason}; export again (python -m src.export)") from None
 
 
+def _with_current_names(runs: pd.DataFrame) -> pd.DataFrame:
+    """The table without the columns by which older exports repeated others; what only those knew is kept."""
+    runs = runs.copy()
+    for former, name in FORMER.items():
+        if former in runs.columns:
+            known = runs.pop(former)
+            runs[name] = runs[name].fillna(known) if name in runs.columns else known
+    return runs
+
+
 def _planned(entries: list[dict[str, Any]]) -> pd.DataFrame:
     rows = []
     for entry in entries:
         # What the tables say of a run counts; here is how a run without a row stands.
         status, reason = NOT_RUN, None
-        if entry["status"] == DAMAGED:
+        if entry["status"] == "damaged":
             status, reason = "failed", f"its record is damaged: {entry['reason']}"
-        elif entry["status"] == SKIPPED:
-            status, reason = SKIPPED, entry["reason"]
+        elif entry["status"] == "skipped":
+            status, reason = "skipped", entry["reason"]
         values = {_column(name): value for name, value in entry["values"].items()}
         rows.append({"run_id": entry["run_id"], "status": status, "error": reason, **values})
     return pd.DataFrame(rows, columns=None if rows else ["run_id", "status", "error"])

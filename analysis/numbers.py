@@ -44,15 +44,3 @@ def p_shown(p: float) -> str:
     if pd.isna(p):
         return MISSING
     return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
-
-
-def bytes_shown(value: float) -> str:
-    """Bytes as people read them.
-
-    >>> bytes_shown(512), bytes_shown(8192), bytes_shown(3 * 2**19), bytes_shown(768 * 2**20)
-    ('512 B', '8 KiB', '1.5 MiB', '768 MiB')
-    """
-    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if abs(value) >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g} B"

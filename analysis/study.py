@@ -64,7 +64,7 @@ def study_of(
     question, findings = question_for(export, metric, factor, against, margin, tuple(varying))
     findings = [*export.findings, *findings]
     try:
-        study = judge(export.runs, question, export.steps, export.planned)
+        study = judge(export.runs, question, export.steps, export.planned, export.manifest.get("identity"))
     except AnalysisError as error:
         return Study(export, question, (), (), None, tuple(findings), str(error))
     findings += study.findings
@@ -82,7 +82,7 @@ def _at_tuned_rates(
     asked = replace(question, varying=(*question.varying, *varying))
     try:
         tuning = tuned(export.runs, question.factor, question.metric, chosen)
-        study = judge(tuning.runs, asked, export.steps)
+        study = judge(tuning.runs, asked, export.steps, None, export.manifest.get("identity"))
     except AnalysisError as error:
         return (), None, [caution("tuning", f"no comparison at tuned learning rates: {error}")]
     text = (

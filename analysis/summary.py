@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.appendix import pairing
 from analysis.conclusion import Claim, Pair
-from analysis.findings import some
+from analysis.findings import AnalysisError, some
 from analysis.intervals import CONFIDENCE
 from analysis.numbers import p_shown
+from analysis.pairing import Pairing, pairing_of
 from analysis.verdict import Verdict
 
 _MOST_PAIRS = 45
@@ -41,10 +41,9 @@ def how_sure(verdict: Verdict) -> str:
     lost = [f"{rate.diverged} of {rate.ended} at {arm}" for arm, rate in conclusion.rates.items() if rate.diverged]
     if lost:
         parts.append(f"diverged: {some(lost, 8)}")
-    gained = pairing(verdict.cells.values)
-    if gained is not None and kind == "paired":
-        did = "narrows" if gained[1] > 1 else "does not narrow"
-        parts.append(f"pairing {did} the intervals here (variance divided by {gained[1]:.2g})")
+    gained = pairing(verdict)
+    if gained is not None:
+        parts.append(gained.sentence.rstrip(".").replace("Sharing seeds", "sharing seeds"))
     coverage = verdict.coverage
     parts.append(f"{coverage.used} of {coverage.planned} planned runs counted")
     return f"How sure: {'; '.join(parts)}."
@@ -96,28 +95,28 @@ def tradeoff_of(verdict: Verdict) -> str | None:
     cache = verdict.arms["cache/bytes"].astype(float).dropna()
     if len(cache) < 2 or cache.max() <= 1.01 * cache.min():
         return None
-    full = cache.idxmax()
+    full: Any = cache.idxmax()
     said = []
-    for arm in cache.index[cache < cache.max()]:
-        pair = verdict.pair(min(arm, full), max(arm, full))  # pyright: ignore[reportArgumentType]
+    for arm, own in cache[cache < cache.max()].items():
+        pair = verdict.pair(arm, full)
         if pair is not None:
-            said.append(
-                f"{verdict.wording.arm(arm)} keeps {cache[arm] / cache[full]:.3g} of the cache: {_beside(pair, arm)}"
-            )
+            share = f"{own / cache.max():.3g} of the cache"
+            said.append(f"{verdict.wording.arm(arm)} keeps {share}: {shown_words(pair.beside(full))}")
     return f"Beside {verdict.wording.arm(full)}, which keeps the most: {'; '.join(said)}."
-
-
-def _beside(pair: Pair, arm: Any) -> str:
-    """What is shown of `arm` beside the other arm of the pair."""
-    words = shown_words(pair)
-    if pair.later == arm or pair.direction == "open":
-        return words
-    turned = {"better": "worse", "worse": "better"}[pair.direction]
-    return words.replace(pair.direction, turned, 1)
 
 
 def means(verdict: Verdict) -> str:
     return "; ".join(f"{verdict.factor}={arm}: {_mean(verdict, arm)}" for arm in verdict.arms.index)
+
+
+def pairing(verdict: Verdict) -> Pairing | None:
+    """What sharing seeds gained; None where they are not shared or nothing varies."""
+    if verdict.conclusion is None or not verdict.conclusion.method.startswith("paired"):
+        return None
+    try:
+        return pairing_of(verdict.cells.values.to_numpy())
+    except AnalysisError:
+        return None
 
 
 def shown_pairs(verdict: Verdict) -> list[Pair]:

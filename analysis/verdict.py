@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,8 +91,9 @@ class Verdict:
         """The arm that the sentence is about: the best one, or the reference."""
         return self.reference if self.conclusion is None or self.conclusion.at is None else self.conclusion.at
 
-    def pair(self, earlier: Any, later: Any) -> Pair | None:
-        return next((pair for pair in self.pairs if (pair.earlier, pair.later) == (earlier, later)), None)
+    def pair(self, arm: Any, other: Any) -> Pair | None:
+        """Two arms compared, the smaller one first."""
+        return next((pair for pair in self.pairs if {pair.earlier, pair.later} == {arm, other}), None)
 
     @property
     def cautions(self) -> tuple[Finding, ...]:
@@ -111,17 +113,19 @@ def judge(
     question: Question | None = None,
     steps: pd.DataFrame | None = None,
     planned: pd.DataFrame | None = None,
+    identity: Sequence[str] | None = None,
 ) -> Judgement:
     """Verdicts of every experiment in the table.
 
     `steps`: for a comparison at a common step where runs saw unequal tokens, and for convergence. `planned`: every
-    planned run (run_id, seed, the factor), so that one that never started is accounted for. Raises AnalysisError where
+    planned run (run_id, seed, the factor), so that one that never started is accounted for. `identity`: the settings that decide a
+    result, as the export has them. Raises AnalysisError where
     no experiment can be judged: the sentence says what is missing and what can still be said.
     """
     question = question or Question()
     table = typed(with_planned(runs, planned) if planned is not None else runs, question.factor, question.metric)
     arms_runs, controls = take_controls(table, question)
-    groups = split(arms_runs, question.factor, [name.removeprefix("config.") for name in question.varying])
+    groups = split(arms_runs, question.factor, [name.removeprefix("config.") for name in question.varying], identity)
     mixed = mixture(groups)
     verdicts, findings = [], [] if mixed is None else [mixed]
     for group in groups:

@@ -11,16 +11,20 @@
 
 Conventions: a multiply-add is 2 FLOPs; attention is counted over the whole context, without the causal
 half (PaLM, appendix B), so that figures compare with published ones; biases, norms and activations
-are left out of FLOPs but not of parameters. `positions` is how many tokens a decoding step finds in the cache,
+are left out of FLOPs but not of parameters. What differs from one kind of attention to the next is asked of the kind
+(src/attention_kinds/). `positions` is how many tokens a decoding step finds in the cache,
 its own included. Sizes in bytes are those of one dtype, for weights and cache alike.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-from src.ends import Ends, TokenEnds
-from src.geometry import Geometry
+from src.io_spec import IOSpec, VectorSpec
+
+if TYPE_CHECKING:
+    from src.geometry import Geometry
 
 BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 
@@ -29,7 +33,7 @@ BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 class Costs:
     """Every cost of one model at its own context length; bytes at batch 1 in the cache's dtype.
 
-    Null is what a model does not have: one that reads vectors decodes nothing and keeps no cache.
+    None is what a model does not have: one that reads vectors decodes nothing and keeps no cache.
     """
 
     parameters: int
@@ -43,26 +47,21 @@ class Costs:
     decode_bytes_read_per_token: int | None = None
 
     @classmethod
-    def of(cls, geometry: Geometry, ends: Ends, dtype: str) -> Costs:
-        """The costs of a model of this shape between these ends."""
-        if isinstance(ends, TokenEnds):
-            return cls._of_tokens(geometry, ends.vocabulary_size, dtype)
-        from src import vector_costs  # they stand on this module
-
-        return cls(
-            parameters=vector_costs.parameters(geometry, ends),
-            non_embedding_parameters=non_embedding_parameters(geometry),
-            attention_parameters=attention_parameters(geometry),
-            flops_per_token=vector_costs.training_flops_per_token(geometry, ends),
-        )
-
-    @classmethod
-    def _of_tokens(cls, geometry: Geometry, vocabulary_size: int, dtype: str) -> Costs:
-        positions = geometry.context_length
+    def of(cls, geometry: Geometry, spec: IOSpec, dtype: str) -> Costs:
+        """The costs of a model of this shape with this input and output."""
+        blocks = {
+            "non_embedding_parameters": non_embedding_parameters(geometry),
+            "attention_parameters": attention_parameters(geometry),
+        }
+        if isinstance(spec, VectorSpec):
+            return cls(
+                parameters=vector_parameters(geometry, spec),
+                flops_per_token=vector_training_flops_per_token(geometry, spec),
+                **blocks,
+            )
+        vocabulary_size, positions = spec.vocabulary_size, geometry.context_length
         return cls(
             parameters=parameters(geometry, vocabulary_size),
-            non_embedding_parameters=non_embedding_parameters(geometry),
-            attention_parameters=attention_parameters(geometry),
             flops_per_token=training_flops_per_token(geometry, vocabulary_size),
             decode_flops_per_token=decode_flops_per_token(geometry, vocabulary_size, positions),
             cache_elements_per_token=cache_elements_per_token(geometry) * geometry.layers,
@@ -71,6 +70,7 @@ class Costs:
             decode_bytes_read_per_token=decode_bytes_read_per_token(
                 geometry, vocabulary_size, batch=1, positions=positions, dtype=dtype
             ),
+            **blocks,
         )
 
     def as_dict(self) -> dict[str, int | None]:
@@ -90,9 +90,13 @@ def cache_elements_per_token(geometry: Geometry) -> int:
     >>> cache_elements_per_token(DEEPSEEK_V2_LITE)  # as many as 2.25 kv-heads of width 128
     576
     """
-    if geometry.is_latent:
-        return geometry.latent_dim + geometry.rope_dim
-    return 2 * geometry.kv_heads * geometry.head_dim
+    return geometry.kind.cache_elements_per_token(geometry)
+
+
+def cache_elements(geometry: Geometry, batch: int, positions: int) -> int:
+    """Numbers of the whole model's cache for `batch` sequences of `positions` tokens; a window keeps the last ones."""
+    kept = geometry.kind.cached_tokens(geometry, positions)
+    return cache_elements_per_token(geometry) * geometry.layers * batch * kept
 
 
 def cache_bytes(geometry: Geometry, batch: int, positions: int, dtype: str) -> int:
@@ -102,16 +106,14 @@ def cache_bytes(geometry: Geometry, batch: int, positions: int, dtype: str) -> i
     >>> cache_bytes(LLAMA_3_70B, batch=1, positions=1, dtype="bfloat16")
     327680
     """
-    return cache_elements_per_token(geometry) * geometry.layers * batch * positions * BYTES[dtype]
+    return cache_elements(geometry, batch, positions) * BYTES[dtype]
 
 
 def cache_formula(geometry: Geometry, dtype: str) -> str:
     """The cache bytes at the context length, written out for people."""
-    if geometry.is_latent:
-        inside = f"({geometry.latent_dim} latent + {geometry.rope_dim} rotary)"
-    else:
-        inside = f"2 x {geometry.kv_heads} kv-heads x {geometry.head_dim} wide"
-    return f"{inside} x {geometry.layers} layers x {geometry.context_length} tokens x {BYTES[dtype]} bytes"
+    g, kind = geometry, geometry.kind
+    tokens = kind.cached_tokens(g, g.context_length)
+    return f"{kind.cache_formula(g)} x {g.layers} layers x {tokens} tokens x {BYTES[dtype]} bytes"
 
 
 def attention_matrix_parameters(geometry: Geometry) -> int:
@@ -121,13 +123,7 @@ def attention_matrix_parameters(geometry: Geometry) -> int:
     >>> attention_matrix_parameters(DEEPSEEK_V2_LITE)
     13762560
     """
-    g = geometry
-    if g.is_latent:
-        queries = g.d_model * g.heads * (g.head_dim + g.rope_dim)
-        down = g.d_model * (g.latent_dim + g.rope_dim)
-        up = 2 * g.latent_dim * g.attention_width
-        return queries + down + up + g.attention_width * g.d_model
-    return 2 * g.d_model * g.attention_width + 2 * g.d_model * g.kv_heads * g.head_dim
+    return geometry.kind.matrix_parameters(geometry)
 
 
 def attention_parameters(geometry: Geometry) -> int:
@@ -139,15 +135,8 @@ def attention_parameters(geometry: Geometry) -> int:
     >>> f"{mha:,} to {mqa:,}: {1 - mqa / mha:.1%} fewer"
     '28,348,416 to 15,355,392: 45.8% fewer'
     """
-    g = geometry
-    total = attention_matrix_parameters(g)
-    if g.is_latent:
-        total += g.latent_dim if g.norm != "none" else 0
-        if g.bias:
-            total += g.heads * (g.head_dim + g.rope_dim) + g.latent_dim + g.rope_dim + g.d_model
-    elif g.bias:
-        total += g.attention_width + 2 * g.kv_heads * g.head_dim + g.d_model
-    return total * g.layers
+    per_layer = attention_matrix_parameters(geometry) + geometry.kind.other_parameters(geometry)
+    return per_layer * geometry.layers
 
 
 def feed_forward_matrix_parameters(geometry: Geometry) -> int:
@@ -172,8 +161,8 @@ def norm_parameters(geometry: Geometry) -> int:
     if g.norm == "none":
         return 0
     one = g.d_model * (2 if g.norm == "layer" and g.bias else 1)
-    a_layer = 2 if g.ffn_width else 1
-    return one * (a_layer * g.layers + 1)
+    per_layer = 2 if g.ffn_width else 1
+    return one * (per_layer * g.layers + 1)
 
 
 def non_embedding_parameters(geometry: Geometry) -> int:
@@ -196,18 +185,25 @@ def parameters(geometry: Geometry, vocabulary_size: int) -> int:
     70553706496
     """
     g = geometry
-    positions = g.context_length * g.d_model if g.positions == "learned" else 0
     table = vocabulary_size * g.d_model
     output = 0 if g.tied_embeddings else _output_parameters(g, vocabulary_size)
-    return table + positions + non_embedding_parameters(g) + output
+    return table + _position_parameters(g) + non_embedding_parameters(g) + output
+
+
+def vector_parameters(geometry: Geometry, spec: VectorSpec) -> int:
+    """All parameters of a model of vectors: input layer, query, positions, blocks and norms, output layer."""
+    g = geometry
+    query = g.d_model if spec.is_pooled else 0
+    weights = (spec.features + spec.outputs) * g.d_model if g.linear_ends else 0
+    biases = g.d_model + spec.outputs if g.linear_ends and g.bias else 0
+    return weights + biases + query + _position_parameters(g) + non_embedding_parameters(g)
 
 
 def forward_flops_per_token(geometry: Geometry, vocabulary_size: int, positions: int) -> int:
     """FLOPs of one token's share of a forward pass over `positions` tokens; of training and of prefill."""
-    g = geometry
-    key_width = g.head_dim + g.rope_dim
-    mixing = g.layers * positions * g.heads * (key_width + g.head_dim)
-    return 2 * _multiplying_weights(g, vocabulary_size) + 2 * mixing
+    g, kind = geometry, geometry.kind
+    mixing = g.layers * kind.mixing_flops(g, kind.cached_tokens(g, positions))
+    return 2 * _multiplying_weights(g, vocabulary_size) + mixing
 
 
 def training_flops_per_token(geometry: Geometry, vocabulary_size: int) -> int:
@@ -218,15 +214,27 @@ def training_flops_per_token(geometry: Geometry, vocabulary_size: int) -> int:
     return 3 * forward_flops_per_token(geometry, vocabulary_size, geometry.context_length)
 
 
+def vector_training_flops_per_token(geometry: Geometry, spec: VectorSpec) -> int:
+    """FLOPs of forward and backward for one vector: those of a sequence, shared out over its vectors and rounded.
+
+    A pooled query is a position more in the blocks and in no count of tokens; its answer is the only one.
+    """
+    g, vectors = geometry, geometry.context_length
+    positions, answers = (vectors + 1, 1) if spec.is_pooled else (vectors, vectors)
+    blocks = forward_flops_per_token(g, vocabulary_size=0, positions=positions) * positions
+    entering = 2 * vectors * spec.features * g.d_model if g.linear_ends else 0
+    leaving = 2 * answers * spec.outputs * g.d_model if g.linear_ends else 0
+    return round(3 * (blocks + entering + leaving) / vectors)
+
+
 def decode_attention_flops(geometry: Geometry, positions: int) -> int:
     """FLOPs with which all layers score and mix the cached tokens of one sequence, to produce one.
 
     Sharing kv-heads saves bytes here, not FLOPs. Latent attention decodes in its absorbed form: queries meet
     the latent itself, so scores and values cost 2 * heads * (2 * latent_dim + rope_dim) a cached token.
     """
-    g = geometry
-    width = 2 * g.latent_dim + g.rope_dim if g.is_latent else 2 * g.head_dim
-    return 2 * g.layers * positions * g.heads * width
+    g, kind = geometry, geometry.kind
+    return g.layers * kind.decode_mixing_flops(g, kind.cached_tokens(g, positions))
 
 
 def decode_flops_per_token(geometry: Geometry, vocabulary_size: int, positions: int) -> int:
@@ -239,8 +247,7 @@ def decode_flops_per_token(geometry: Geometry, vocabulary_size: int, positions: 
 
 def decode_elements_read(geometry: Geometry, batch: int, positions: int) -> int:
     """Numbers of the blocks that one decoding step must read: weights once, and the cache of every sequence."""
-    cache = cache_elements_per_token(geometry) * geometry.layers * batch * positions
-    return non_embedding_parameters(geometry) + cache
+    return non_embedding_parameters(geometry) + cache_elements(geometry, batch, positions)
 
 
 def decode_bytes_read_per_token(
@@ -264,30 +271,19 @@ def naive_decode_attention_bytes(geometry: Geometry, batch: int, positions: int,
     >>> naive_decode_attention_bytes(LLAMA_3_70B, 1, 2048, "float16") // cache_bytes(LLAMA_3_70B, 1, 2048, "float16")
     17
     """
-    g = geometry
-    cache = cache_bytes(g, batch, positions, dtype)
-    if not g.is_latent and g.kv_heads == g.heads:
-        return cache
-    copy = g.heads * (2 * g.head_dim + g.rope_dim)
-    return cache + 2 * copy * g.layers * batch * positions * BYTES[dtype]
-
-
-def naive_decode_flops_per_token(geometry: Geometry, vocabulary_size: int, positions: int) -> int:
-    """FLOPs to produce one token where latent attention rebuilds every cached key and value at each step.
-
-    Grouped attention costs the same either way: repeating kv-heads moves bytes and computes nothing.
-    """
-    g = geometry
-    if not g.is_latent:
-        return decode_flops_per_token(g, vocabulary_size, positions)
-    rebuilt_before = 2 * g.layers * (positions - 1) * 2 * g.latent_dim * g.attention_width
-    return forward_flops_per_token(g, vocabulary_size, positions) + rebuilt_before
+    g, kind = geometry, geometry.kind
+    copy = kind.naive_copy_elements(g) * g.layers * batch * kind.cached_tokens(g, positions)
+    return cache_bytes(g, batch, positions, dtype) + 2 * copy * BYTES[dtype]
 
 
 def _multiplying_weights(geometry: Geometry, vocabulary_size: int) -> int:
     """Weights of the matrices that every token passes: all layers and the output, but no table."""
-    a_layer = attention_matrix_parameters(geometry) + feed_forward_matrix_parameters(geometry)
-    return a_layer * geometry.layers + vocabulary_size * geometry.d_model
+    per_layer = attention_matrix_parameters(geometry) + feed_forward_matrix_parameters(geometry)
+    return per_layer * geometry.layers + vocabulary_size * geometry.d_model
+
+
+def _position_parameters(geometry: Geometry) -> int:
+    return geometry.context_length * geometry.d_model if geometry.positions == "learned" else 0
 
 
 def _output_parameters(geometry: Geometry, vocabulary_size: int) -> int:

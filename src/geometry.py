@@ -1,20 +1,22 @@
 """Which integers does a head count mean? The one answer; the model, the costs and the plots ask here.
 
 The configuration stays what its user wrote (`head_dim: null`); a `Geometry` holds the final integers. How a
-regime arrives at them is `src.regimes`; what any geometry must obey, whatever its regime, stands here.
+regime arrives at them is `src.regimes`; what a kind of attention allows and needs is `src.attention_kinds`.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 
+from src import regimes
+from src.attention_kinds import BASELINE, AttentionKind, kind_of
+from src.attention_kinds.sharing import check_sharing, reference_head_dim
 from src.config import Config
-from src.errors import ConfigError
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """The shape of a model, vocabulary apart. Everything is final: nothing is null or derived later.
+    """The shape of a model, vocabulary apart. Everything is final: nothing is None or derived later.
 
     Raises ConfigError where heads, widths and kv-heads do not fit together.
     """
@@ -43,37 +45,48 @@ class Geometry:
 
     def __post_init__(self) -> None:
         check_sharing(self.heads, self.kv_heads)
-        if self.is_latent:
-            self._check_latent()
-        elif self.positions == "rotary" and self.head_dim % 2:
-            raise ConfigError(
-                f"head_dim={self.head_dim} (d_model={self.d_model}, heads={self.heads}) is odd; rotary positions "
-                "turn pairs of features, so choose an even head_dim or model.positions=learned"
-            )
+        self.kind.check(self)
 
     @classmethod
     def of(cls, config: Config) -> Geometry:
         """The integers of a configuration, under its regime.
 
-        Raises ConfigError where the regime cannot be met.
+        Raises ConfigError where heads and widths do not fit together, where a setting contradicts the regime, and
+        where the regime cannot be met; the message says what can be.
         """
-        from src.regimes import solve  # regimes stand on costs, and costs on this class
+        model = config.model
+        ffn_width = round(model.ffn_ratio * model.d_model)
+        draft = cls(
+            attention=config.attention,
+            layers=model.layers,
+            d_model=model.d_model,
+            heads=config.heads,
+            **regimes.head_widths(config),
+            ffn_width=ffn_width,
+            context_length=config.context_length,
+            activation=model.activation,
+            positions=model.positions,
+            norm=model.norm,
+            residual=model.residual,
+            bias=model.bias,
+            tied_embeddings=model.tied_embeddings,
+            linear_ends=model.linear_ends,
+            regime=regimes.regime_of(config),
+            reference_heads=config.reference_heads,
+            reference_kv_heads=regimes.reference_of(config).kv_heads,
+            reference_ffn_width=ffn_width,
+        )
+        return regimes.with_feed_forward(draft, is_mha=config.kv_heads is None)
 
-        return solve(config)
+    @property
+    def kind(self) -> AttentionKind:
+        """What its attention says of itself."""
+        return kind_of(self.attention)
 
     @property
     def attention_width(self) -> int:
         """Width of all heads laid side by side."""
         return self.heads * self.head_dim
-
-    @property
-    def group_size(self) -> int:
-        """Adjacent query heads that share one kv-head."""
-        return self.heads // self.kv_heads
-
-    @property
-    def is_latent(self) -> bool:
-        return self.attention == "latent"
 
     @property
     def reference(self) -> Geometry:
@@ -85,7 +98,7 @@ class Geometry:
         held = self.regime == "fixed_head_dim"
         return replace(
             self,
-            attention="grouped",
+            attention=BASELINE.name,
             heads=self.reference_heads,
             kv_heads=self.reference_kv_heads,
             head_dim=self.head_dim if held else reference_head_dim(self.d_model, self.reference_heads),
@@ -96,51 +109,3 @@ class Geometry:
 
     def as_dict(self) -> dict[str, int | str | bool]:
         return {**asdict(self), "attention_width": self.attention_width}
-
-    def _check_latent(self) -> None:
-        if self.kv_heads != self.heads:
-            raise ConfigError(
-                f"kv_heads={self.kv_heads} with attention=latent: every head has a key of its own, rebuilt from the "
-                "latent; leave kv_heads=null and choose latent_dim instead"
-            )
-        full = 2 * self.attention_width
-        if self.latent_dim > full:
-            raise ConfigError(
-                f"latent_dim={self.latent_dim} is wider than the keys and values that it compresses "
-                f"(2 x heads={self.heads} x head_dim={self.head_dim} = {full}); choose latent_dim up to {full}"
-            )
-        if self.rope_dim % 2:
-            raise ConfigError(
-                f"rope_dim={self.rope_dim} is odd; rotary positions turn pairs of features, so choose an even rope_dim"
-            )
-        if self.positions == "rotary" and self.rope_dim == 0:
-            raise ConfigError(
-                "rope_dim=0 with model.positions=rotary leaves the model without positions; choose an even "
-                "rope_dim, or model.positions=learned"
-            )
-
-
-def check_sharing(heads: int, kv_heads: int, prefix: str = "") -> None:
-    """Raises ConfigError where the kv-heads cannot be shared out evenly; `prefix` names whose they are."""
-    if heads % kv_heads:
-        options = ", ".join(map(str, divisors(heads)))
-        raise ConfigError(f"{prefix}kv_heads={kv_heads} does not divide {prefix}heads={heads}; choose one of {options}")
-
-
-def reference_head_dim(d_model: int, reference_heads: int) -> int:
-    """Width of one of the reference's heads. Raises ConfigError where it is not whole."""
-    if d_model % reference_heads:
-        options = ", ".join(str(d) for d in divisors(d_model) if d <= max(16, reference_heads))
-        raise ConfigError(
-            f"reference_heads={reference_heads} does not divide d_model={d_model}; choose one of {options}"
-        )
-    return d_model // reference_heads
-
-
-def divisors(number: int) -> list[int]:
-    """Every divisor, ascending.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
-    return [d for d in range(1, number + 1) if number % d == 0]

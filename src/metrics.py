@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,13 +11,12 @@ from src.errors import did_you_mean
 
 @dataclass(frozen=True)
 class Metric:
-    """One declared number. `unit` is the base unit that is stored; `shown` how people read it."""
+    """One declared number. `unit` is the base unit that is stored; `shown` says how people read it."""
 
     name: str
     unit: str
     better: Literal["lower", "higher", "neither"]
     meaning: str
-    shown: str = ""
 
 
 _ALL = (
@@ -40,12 +39,12 @@ _ALL = (
     Metric("val/tokens", "tokens", "neither", "predictions that val/loss is the mean of"),
     Metric("val/loss_best", "nats/token", "lower", "lowest val/loss of the run"),
     Metric("val/loss_best_step", "steps", "neither", "step at which val/loss was lowest"),
-    Metric("cache/bytes", "bytes", "lower", "KV cache allocated for one sequence of context_length tokens", "KiB"),
+    Metric("cache/bytes", "bytes", "lower", "KV cache allocated for one sequence of context_length tokens"),
     Metric("cache/bytes_per_token", "bytes/token", "lower", "KV cache of one token over all layers"),
     Metric("decode/prefill_tokens_per_second", "tokens/s", "higher", "prompt tokens read into the cache a second"),
     Metric("decode/tokens_per_second", "tokens/s", "higher", "tokens produced one by one with the cache"),
     Metric("decode/ms_per_token", "ms/token", "lower", "time of one produced token with the cache"),
-    Metric("memory/peak_bytes", "bytes", "lower", "peak memory: of the device on CUDA, of the process on CPU", "MiB"),
+    Metric("memory/peak_bytes", "bytes", "lower", "peak memory: of the device on CUDA, of the process on CPU"),
     Metric("cost/parameters", "1", "neither", "parameters, shared matrices counted once"),
     Metric("cost/attention_parameters", "1", "neither", "parameters of the attention layers"),
     Metric("cost/flops_per_token", "FLOPs/token", "lower", "training FLOPs of one token, forward and backward"),
@@ -97,16 +96,38 @@ def shown(name: str, value: float | int | None) -> str:
     return f"{value:,.2f}" if name == "val/perplexity" else f"{value:,.4f}"
 
 
-def bytes_shown(count: int) -> str:
-    """Bytes in the largest unit of which there is at least one, exact where it comes out even.
+def bytes_shown(count: float, digits: int | None = None) -> str:
+    """Bytes in KiB, MiB or GiB: exact where they come out even, else with one decimal; or in so many digits.
 
     >>> bytes_shown(512), bytes_shown(65536), bytes_shown(1_000_000), bytes_shown(3 * 2**30 // 2)
-    ('512 bytes', '64 KiB', '976.6 KiB', '1.5 GiB')
+    ('512 B', '64 KiB', '976.6 KiB', '1.5 GiB')
+    >>> bytes_shown(327680, digits=3), bytes_shown(1_020_000, digits=3), bytes_shown(1_047_000, digits=3)
+    ('320 KiB', '996 KiB', '0.998 MiB')
     """
+    if digits is not None:
+        number, unit = _scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"), digits)
+        return f"{number} {unit}"
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
-            return f"{count // size:,} {unit}" if count % size == 0 else f"{count / size:,.1f} {unit}"
-    return f"{count} bytes"
+            return f"{count // size:,.0f} {unit}" if count % size == 0 else f"{count / size:,.1f} {unit}"
+    return f"{count:.3g} B"
+
+
+def count_shown(count: float, digits: int = 3) -> str:
+    """So many digits and a power of ten.
+
+    >>> count_shown(804096), count_shown(124439808), count_shown(512)
+    ('804K', '124M', '512')
+    """
+    return "".join(_scaled(count, 1000, ("", "K", "M", "G", "T", "P"), digits))
+
+
+def _scaled(count: float, base: int, units: Sequence[str], digits: int) -> tuple[str, str]:
+    # The next unit begins where rounding would reach 1,000: three digits never hold 1.02e+03.
+    value, power = float(count), 0
+    while abs(value) >= 999.5 and power < len(units) - 1:
+        value, power = value / base, power + 1
+    return f"{value:.{digits}g}", units[power]
 
 
 def duration_shown(seconds: float) -> str:

@@ -23,7 +23,11 @@ from src.errors import RunError
 
 SCHEMA_VERSION = 1
 
-Status = Literal["running", "finished", "failed", "oom", "diverged", "interrupted", "preempted", "skipped", "not_run"]
+Status = Literal[
+    "running", "finished", "failed", "oom", "diverged", "interrupted", "preempted", "killed", "skipped", "not_run"
+]
+"""How a run stands or ended. No file says `killed`: it is what a record that says `running` means without a process
+(`src.run_status`)."""
 STATUSES: tuple[str, ...] = get_args(Status)
 RECORD, METRICS, CONFIG, LOG, CHECKPOINT, SAMPLE, LOCK = (
     "record.json",
@@ -55,6 +59,17 @@ class Record:
     error: dict[str, str] | None = None
     segments: list[dict[str, Any]] = field(default_factory=list)
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def error_line(self) -> str | None:
+        """Its error in one line; None where it has none."""
+        return None if self.error is None else one_line(self.error["type"], self.error["message"])
+
+    def begun(self, from_step: int, host: str) -> Record:
+        """This record with a segment for one more attempt, which starts now."""
+        number = self.segments[-1]["segment"] + 1 if self.segments else 1
+        segment = {"segment": number, "from_step": from_step, "started_at": now(), "host": host}
+        return replace(self, segments=[*self.segments, segment])
 
     def ended(self, status: Status, summary: Mapping[str, float | int | None], error: BaseException | None) -> Record:
         """This record with its ending, which its last segment keeps too: one that has none was killed."""
@@ -88,7 +103,8 @@ class Record:
         if version != SCHEMA_VERSION:
             raise RunError(f"{path} has schema_version {version}; this code reads {SCHEMA_VERSION}")
         try:
-            return cls(**values | {"summary": decode(values["summary"])})
+            values["summary"] = dict(decode(values["summary"]))
+            return cls(**values)
         except (TypeError, KeyError) as error:
             raise RunError(f"{path} is not a record: {error}") from None
 
@@ -104,6 +120,16 @@ def error_dict(error: BaseException) -> dict[str, str]:
         "message": str(error),
         "traceback": "".join(traceback.format_exception(error)),
     }
+
+
+def one_line(kind: str, message: str) -> str:
+    """An error as a table shows it.
+
+    >>> one_line("ValueError", "wanted 8\\ngot 9"), one_line("MemoryError", "")
+    ('ValueError: wanted 8', 'MemoryError')
+    """
+    first = message.strip().splitlines()
+    return f"{kind}: {first[0]}" if first else kind
 
 
 def write_atomically(path: Path, text: str) -> None:

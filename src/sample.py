@@ -9,8 +9,8 @@ import typer
 
 from src.compose import fail
 from src.config import Config, SampleConfig
-from src.ends import TokenEnds
 from src.errors import ConfigError, UserError
+from src.io_spec import TokenSpec
 
 
 def sample(
@@ -48,7 +48,7 @@ def continuation(
     given = {"prompt": prompt, "tokens": tokens, "temperature": temperature, "top_k": top_k}
     asked = {**own.model_dump(), **{name: value for name, value in given.items() if value is not None}}
     config = Config.of({**loaded.config.model_dump(), "sample": asked, "device": device})
-    runtime = choose_runtime(config, loaded.geometry, TokenEnds(loaded.vocabulary.size))
+    runtime = choose_runtime(config, loaded.geometry, TokenSpec(loaded.vocabulary.size))
     loaded.model.to(runtime.device, runtime.weight_dtype)
     used: SampleConfig = config.sample
     if used.tokens == 0:

@@ -14,7 +14,7 @@ from rich.live import Live
 
 from src.compose import fail
 from src.errors import RunError, UserError
-from src.sweeps.manifest import read_plans
+from src.sweep_file import read_plans
 from src.sweeps.status import Group, status_table
 
 REFRESH_S = 2.0

@@ -16,12 +16,11 @@ from src.compose import CONF_DIR, check_overrides, config_of, fail, register_roo
 from src.config import Config
 from src.errors import ConfigError, UserError
 from src.geometry import Geometry
+from src.run_status import EXIT_CODES
 from src.training.stop import StopFlag
 
 if TYPE_CHECKING:
     from src.sweeps.job import Outcome
-
-EXIT_CODES = {"finished": 0, "interrupted": 130, "preempted": 143}
 
 
 class JobError(Exception):

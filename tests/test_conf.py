@@ -2,21 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from src.compose import CONF_DIR, compose, groups
 from src.geometry import Geometry
 
 FILES = sorted(path.relative_to(CONF_DIR) for path in CONF_DIR.rglob("*.yaml") if path.parent != CONF_DIR)
-NEEDS = {"text_file": ["data.path=text.txt"]}
+NEEDS = {"text_file": ["data.path=text.txt"], "bytes_file": ["data.path=a.bin"]}
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by dotted name."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return found
+
+
+def written(file: Path) -> dict[str, Any]:
+    """The settings that a file writes, by dotted name, but for those that the command line must give."""
+    text = (CONF_DIR / file).read_text(encoding="utf-8")
+    content = yaml.safe_load(text)
+    content.pop("defaults", None)
+    found = flat(content, "" if "@package _global_" in text else f"{file.parent}.")
+    return {name: value for name, value in found.items() if value != "???" and "${" not in str(value)}
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
-def test_every_choice_composes_and_has_a_geometry(file: Path) -> None:
-    config = compose([f"{file.parent}={file.stem}", *NEEDS.get(file.stem, [])])
-    assert Geometry.of(config).heads == config.heads
+def test_a_choice_sets_what_its_file_says_of_a_model_that_can_be(file: Path) -> None:
+    given = NEEDS.get(file.stem, [])
+    config = compose([f"{file.parent}={file.stem}", *given])
+    settings, said = flat(config.model_dump()), written(file)
+    for word in given:
+        said.pop(word.partition("=")[0], None)
+    assert said
+    assert {name: settings[name] for name in said} == said
+    geometry = Geometry.of(config)
+    assert (geometry.heads, geometry.context_length) == (config.heads, config.context_length)
+
+
+@pytest.mark.parametrize("group", ["model", "attention", "data", "training", "logger", "experiment"])
+def test_no_two_choices_of_a_group_are_the_same(group: str) -> None:
+    files = [file for file in FILES if str(file.parent) == group]
+    composed = [compose([f"{group}={file.stem}", *NEEDS.get(file.stem, [])]).model_dump_json() for file in files]
+    assert len(set(composed)) == len(files) >= 2
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)

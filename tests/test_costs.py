@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from src import costs
-from src.ends import TokenEnds
 from src.geometry import Geometry
+from src.io_spec import TokenSpec
 from src.model.cache import make_cache
 from src.model.gpt import GPT
 from src.published import DEEPSEEK_V2_LITE, GPT2_SMALL, LLAMA_3_70B
@@ -78,7 +78,7 @@ def test_parameters_are_those_of_the_real_model(geometry: MakeGeometry, kind: di
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_cache_bytes_are_those_of_the_real_storage(geometry: MakeGeometry, kind: dict, dtype: str) -> None:
     g = geometry(**kind)
-    cache = make_cache(g, batch=3, positions=5, dtype=getattr(torch, dtype))
+    cache = make_cache(g, batch=3, capacity=5, dtype=getattr(torch, dtype))
     assert costs.cache_bytes(g, batch=3, positions=5, dtype=dtype) == cache.bytes
 
 
@@ -121,22 +121,11 @@ def test_writing_keys_and_values_out_for_every_head_never_moves_less() -> None:
     for g in (GPT2_SMALL, LLAMA_3_70B, DEEPSEEK_V2_LITE):
         cache = costs.cache_bytes(g, 2, 100, "float16")
         naive = costs.naive_decode_attention_bytes(g, 2, 100, "float16")
-        if g.kv_heads == g.heads and not g.is_latent:
+        if g.kv_heads == g.heads and g.attention == "grouped":
             assert naive == cache
         else:
             keys_and_values = g.layers * 2 * 100 * g.heads * (g.head_dim + g.rope_dim + g.head_dim)
             assert naive == cache + 2 * 2 * keys_and_values
-
-
-def test_rebuilding_the_past_from_the_latent_costs_its_up_projection_for_every_token() -> None:
-    g = DEEPSEEK_V2_LITE
-    at = [costs.naive_decode_flops_per_token(g, 1000, positions) for positions in (1, 2, 3)]
-    rebuild, attend = 2 * g.layers * 512 * 2 * 16 * 128, 2 * g.layers * 16 * (128 + 64 + 128)
-    assert at[1] - at[0] == at[2] - at[1] == rebuild + attend
-    absorbed = [costs.decode_flops_per_token(g, 1000, positions) for positions in (1, 2)]
-    assert absorbed[1] - absorbed[0] == 2 * g.layers * 16 * (2 * 512 + 64)
-    for grouped in (GPT2_SMALL, LLAMA_3_70B):
-        assert costs.naive_decode_flops_per_token(grouped, 9, 7) == costs.decode_flops_per_token(grouped, 9, 7)
 
 
 def test_the_cache_formula_for_people_multiplies_to_the_bytes() -> None:
@@ -150,7 +139,7 @@ def test_the_cache_formula_for_people_multiplies_to_the_bytes() -> None:
 
 def test_all_costs_of_a_model_are_positive_integers_and_its_own() -> None:
     g = LLAMA_3_70B
-    values = costs.Costs.of(g, TokenEnds(128256), "bfloat16").as_dict()
+    values = costs.Costs.of(g, TokenSpec(128256), "bfloat16").as_dict()
     assert all(type(value) is int and value > 0 for value in values.values())
     assert values["parameters"] == 70_553_706_496
     assert values["cache_elements_per_token"] == 163_840

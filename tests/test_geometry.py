@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from src.attention_kinds.sharing import divisors
 from src.config import Config
 from src.errors import ConfigError
-from src.geometry import Geometry, divisors
+from src.geometry import Geometry
 from src.published import DEEPSEEK_V2_LITE, LLAMA_3_70B
 
 Compose = Callable[..., Config]
@@ -20,7 +21,7 @@ def test_the_integers_are_final_and_the_config_stays_as_written(config: Compose)
     written = config("heads=8", "kv_heads=2")
     before = written.model_dump()
     g = Geometry.of(written)
-    assert (g.heads, g.kv_heads, g.head_dim, g.attention_width, g.group_size, g.ffn_width) == (8, 2, 16, 128, 4, 512)
+    assert (g.heads, g.kv_heads, g.head_dim, g.attention_width, g.ffn_width) == (8, 2, 16, 128, 512)
     assert written.head_dim is None
     assert written.model_dump() == before
 

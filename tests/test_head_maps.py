@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from src.head_maps import COLUMNS_AT_MOST, LABELS_AT_MOST, draw_head, draw_layers, head_name
+from src.heads.maps import COLUMNS_AT_MOST, LABELS_AT_MOST, draw_head, draw_layers, head_name
 
 
 def causal_weights(heads: int, tokens: int, seed: int = 0) -> np.ndarray:

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from src.data.vocabulary import CharacterVocabulary
 from src.errors import ConfigError, DataError
 from src.geometry import Geometry
-from src.heads import app, draw, random_weights
+from src.heads.__main__ import app
+from src.heads.show import draw, random_weights
 from src.model.gpt import GPT
 
 PNG = b"\x89PNG\r\n"
@@ -89,13 +90,13 @@ def test_a_text_past_the_context_or_with_foreign_characters_is_refused(config, t
 
 
 def test_a_token_of_several_characters_is_one_row_with_its_text(config, tmp_path, monkeypatch):
-    from src import head_maps
     from src.data.vocabulary import IdVocabulary
+    from src.heads import maps
 
     drawn = {}
-    original = head_maps.draw_layers
+    original = maps.draw_layers
     monkeypatch.setattr(
-        head_maps,
+        maps,
         "draw_layers",
         lambda layers, labels, **rest: drawn.update(labels=labels) or original(layers, labels, **rest),
     )
@@ -107,5 +108,5 @@ def test_a_token_of_several_characters_is_one_row_with_its_text(config, tmp_path
 
 
 def test_help_loads_nothing_heavy():
-    code = "import sys, src.heads; print([m for m in ('torch', 'matplotlib', 'pandas') if m in sys.modules])"
+    code = "import sys, src.heads.__main__; print([m for m in ('torch', 'matplotlib', 'pandas') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

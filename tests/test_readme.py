@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from src import ROOT
@@ -36,12 +38,13 @@ def overrides_of(command: str) -> list[str]:
 
 
 TRAINING = [c for c in COMMANDS if "src.train" in c and "--help" not in c and "sweep" not in c]
-OTHERS = {
-    "src.audit": ["model.d_model=48"],
-    "src.bench": ["model.d_model=32", "model.layers=1", "context_length=32", "training.threads=1", "--rounds", "1"],
-    "src.heads": [],
-}
-"""Commands that train nothing, and what makes them tiny."""
+BENCH_TINY = ["model.d_model=32", "model.layers=1", "context_length=32", "training.threads=1", "--rounds", "1"]
+
+
+def command(module: str) -> list[str]:
+    """The words of the one command of the README that runs this module."""
+    (found,) = [words for words in COMMANDS if f" {module} " in words]
+    return ["-m", *shlex.split(found.partition(" -m ")[2])]
 
 
 def test_the_readme_starts_with_the_two_commands() -> None:
@@ -75,39 +78,68 @@ def test_a_training_command_trains_what_it_says(command: str, tmp_path: Path) ->
         assert len(sampled.stdout) >= 46
 
 
-@pytest.mark.parametrize("module", OTHERS)
-def test_a_command_that_trains_nothing_runs_too(module: str, tmp_path: Path) -> None:
-    (command,) = [c for c in COMMANDS if f" {module} " in c]
-    done = run(["-m", *shlex.split(command.partition(" -m ")[2]), *OTHERS[module]], tmp_path)
+def test_the_audit_shows_what_the_asked_regime_holds_equal_and_why_heads_are_refused(tmp_path: Path) -> None:
+    done = run([*command("src.audit"), "model.d_model=48"], tmp_path)
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout) > 20
+    assert done.stdout.startswith("regime=equal_params holds parameters")
+    rows = [line.split() for line in done.stdout.splitlines() if re.match(r" +\d+ +\d+ ", line)]
+    refused = re.findall(r"^refused: heads=(\d+) ", done.stdout, re.MULTILINE)
+    assert [int(row[0]) for row in rows] + [int(heads) for heads in refused] == list(range(1, 17))
+    assert len({row[5] for row in rows}) == 1, "the parameters, which the regime holds"
 
 
-def test_a_sweep_runs_and_its_status_is_shown(tmp_path: Path) -> None:
+def test_the_bench_measures_each_kv_count_beside_naive_repeat(tmp_path: Path) -> None:
+    done = run([*command("src.bench"), *BENCH_TINY, "--json", "rows.json"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "decode and prefill, median of 1 rounds" in done.stdout
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    found = {(row["heads"], row["kv_heads"], row["way"]) for row in rows}
+    assert found == {(8, 1, "ours"), (8, 1, "naive repeat"), (8, 2, "ours"), (8, 2, "naive repeat"), (8, 8, "ours")}
+    ours = {row["kv_heads"]: row["cache_bytes"] for row in rows if row["way"] == "ours"}
+    assert ours[8] == 4 * ours[2] == 8 * ours[1]
+    assert all(row["decode_ms_per_token"] > 0 and row["prefill_tokens_per_second"] > 0 for row in rows)
+
+
+def test_the_heads_of_a_model_are_drawn_as_a_picture(tmp_path: Path) -> None:
+    done = run(command("src.heads"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("heads.png: 4 heads in each of 4 layers, 19 x 19 weights a head")
+    assert (tmp_path / "heads.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_sweep_is_planned_run_shown_exported_and_judged(tmp_path: Path) -> None:
+    def said(words: list[str]) -> str:
+        done = run(words, tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
     planned, *_ = [c for c in COMMANDS if "sweep.dry_run" in c]
-    plan = run(["-m", "src.train", *shlex.split(planned.partition("src.train")[2])], tmp_path)
-    assert plan.returncode == 0, plan.stderr
+    assert "30 jobs: 5 arms (heads) x 6 seeds" in said(["-m", "src.train", *overrides_of(planned)])
     assert not list(tmp_path.glob("runs/*/*/"))
     swept, *_ = [c for c in COMMANDS if "sweeps=smoke" in c]
     tiny = ["training.max_steps=3", "logger.mode=disabled", "training.threads=1", "sample.tokens=0"]
-    done = run(["-m", "src.train", *shlex.split(swept.partition("src.train")[2]), *tiny], tmp_path)
-    assert done.returncode == 0, done.stderr
-    shown, *_ = [c for c in COMMANDS if "src.sweep status" in c]
-    status = run(["-m", *shlex.split(shown.partition(" -m ")[2])], tmp_path)
-    assert status.returncode == 0, status.stderr
-    assert "4" in status.stdout
-    assert "finished" in status.stdout
-    for module in ("src.export", "analysis.report", "analysis.pitfalls"):
-        (command,) = [c for c in COMMANDS if f" {module} " in c]
-        said = run(["-m", *shlex.split(command.partition(" -m ")[2])], tmp_path)
-        assert "Traceback" not in said.stderr, said.stderr
-        assert len(said.stdout) > 20, said.stderr
-    assert (tmp_path / "exports" / "smoke" / "runs.parquet").exists()
-    assert (tmp_path / "exports" / "smoke" / "report.html").exists()
+    assert "4 jobs: 4 finished" in said(["-m", "src.train", *overrides_of(swept), *tiny])
+    status = said(command("src.sweep status"))
+    assert "4 of 4 finished (100%)" in status
+    assert "lowest val loss" in status
+    assert "4 finished of 4 planned, 4 exported" in said(command("src.export"))
+    out = tmp_path / "exports" / "smoke"
+    runs, steps = (pd.read_parquet(out / f"{name}.parquet") for name in ("runs", "steps"))
+    assert (len(runs), set(runs["status"]), set(steps["run_id"])) == (4, {"finished"}, set(runs["run_id"]))
+    account = json.loads((out / "manifest.json").read_text())
+    assert {run["run_id"] for run in account["planned"]} == set(runs["run_id"])
+    assert "INCONCLUSIVE" in said(command("analysis.report"))  # two seeds
+    page = (out / "report.html").read_text()
+    assert page.count("<svg") >= 2
+    assert "INCONCLUSIVE" in page
+    wrong_methods = said(command("analysis.pitfalls"))
+    assert wrong_methods.count("   mistake ") == wrong_methods.count("   wrong ") == 7
 
 
 def test_help_shows_groups_settings_and_three_examples(tmp_path: Path) -> None:
-    shown = run(["-m", "src.train", "--help"], tmp_path).stdout
+    done = run(["-m", "src.train", "--help"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout
     assert shown.count("python -m src.train ") >= 3
     assert "model: gpt2, gpt2_medium, mini, nano, numpy_tutorial, small" in shown
     assert "learning_rate: 0.001" in shown

@@ -7,13 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from src.record import Record
-from src.sweeps.manifest import read_plans
+from src.sweep_file import read_plans
 from tests.sweeps.conftest import records
 from tests.training.conftest import TEXT, TINY
 
@@ -147,26 +146,6 @@ def test_retry_runs_failed_jobs_again_whatever_the_limit(here: Path) -> None:
     assert len(Record.read(failed).segments) == 1
     assert sweep(here, "retry", "runs/single")[0] == 1
     assert [segment["status"] for segment in Record.read(failed).segments] == ["failed", "failed"]
-
-
-@pytest.mark.skipif(find_spec("joblib") is None, reason="hydra-joblib-launcher is not installed")
-def test_a_launcher_that_is_not_ours_runs_jobs_too(here: Path) -> None:
-    words = ("-m", "(heads,device)=(1,cpu),(2,cuda:99),(4,cpu)", "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
-    code, text = train(here, *words)
-    assert code == 1, text
-    assert "3 jobs: 2 finished, 1 failed" in text
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
-def test_ray_runs_jobs_and_the_record_says_where(here: Path) -> None:
-    launcher = ("hydra/launcher=ray", "+hydra.launcher.init.num_cpus=2", "+hydra.launcher.init.include_dashboard=false")
-    code, text = train(here, "-m", "(heads,device)=(1,cpu),(2,cuda:99),(4,cpu)", *launcher)
-    assert code == 1, text
-    assert "3 jobs: 2 finished, 1 failed" in text
-    places = [record.environment for record in records(here / "runs" / "single").values()]
-    assert {place["launcher"] for place in places} == {"ray"}
-    assert len({place["job_id"] for place in places}) == 3
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from analysis.load import FINISHED, Export, require
-from analysis.numbers import bytes_shown
 from analysis.plots.figures import Drawn, figure, new_axes
-from analysis.plots.style import KINDS, count_axis, kind_of, legend_below, levels, show_bytes, style_of
+from analysis.plots.style import KINDS, count_axis, legend_below, levels, show_bytes, style_of
+from src.attention_kinds import display_name
+from src.metrics import bytes_shown
 
 PER_TOKEN = "costs.cache_bytes_per_token"
 
@@ -24,7 +25,7 @@ def draw(table: pd.DataFrame, ax: Axes) -> Axes:
     missing column.
     """
     require(table, ("attention", "heads", "kv_heads", "context_length", "cache/bytes", PER_TOKEN))
-    kinds = [kind_of(*row) for row in table[["attention", "heads", "kv_heads"]].itertuples(index=False)]
+    kinds = [display_name(*row) for row in table[["attention", "heads", "kv_heads"]].itertuples(index=False)]
     contexts = levels(table["context_length"])
     reach = np.array([contexts[0] / 2**0.5, contexts[-1] * 2**0.5], dtype=float)
     named = table.assign(kind=kinds)
@@ -36,7 +37,7 @@ def draw(table: pd.DataFrame, ax: Axes) -> Axes:
         line = styles[seen.get(kind, 0) % len(styles)]
         seen[kind] = seen.get(kind, 0) + 1
         ax.plot(reach, reach * per_token, color=colour, linestyle=line, linewidth=1.0)
-        label = f"{kind}, {_heads(own)}: {bytes_shown(per_token)}/token"
+        label = f"{kind}, {_heads(own)}: {bytes_shown(per_token, digits=3)}/token"
         ax.plot(own["context_length"].astype(float), own["cache/bytes"].astype(float), marker, color=colour)
         ax.plot([], [], marker=marker, color=colour, linestyle=line, linewidth=1.0, label=label)
     count_axis(ax, contexts, "context_length")

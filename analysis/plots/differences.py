@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis.conclusion import Pair
 from analysis.load import Export
 from analysis.plots.figures import Drawn, margin_said, new_axes
 from analysis.plots.pairs import colour_of
@@ -30,13 +29,13 @@ def draw(verdict: Verdict, ax: Axes, beside: Any) -> Axes:
         if beside in values:
             seeds = (values[arm] - values[beside]).dropna()
             ax.plot([arm / 2**0.06] * len(seeds), seeds, "o", color=GRID, alpha=0.6, markersize=3.5)
-        pair, sign = _pair(verdict, beside, arm)
+        pair = verdict.pair(beside, arm)
         if pair is None or pair.by != "mean" or not np.isfinite(pair.low):
             continue
-        low, high = sorted((sign * pair.low, sign * pair.high))
-        middle, place = sign * pair.difference, arm * 2**0.06
-        colour = _colour(pair, sign)
-        ax.errorbar(place, middle, [[middle - low], [high - middle]], color=colour, marker="D", markersize=6, capsize=3)
+        pair = pair.beside(beside)
+        reach = [[pair.difference - pair.low], [pair.high - pair.difference]]
+        place, colour = arm * 2**0.06, colour_of(pair)
+        ax.errorbar(place, pair.difference, reach, color=colour, marker="D", markersize=6, capsize=3)
     ax.plot([], [], "o", color=GRID, markersize=3.5, label="one seed")
     ax.errorbar([], [], [], color=GRID, marker="D", capsize=3, label="mean, 95% interval (all pairs together)")
     count_axis(ax, verdict.arms.index, verdict.factor)
@@ -59,15 +58,3 @@ def headline(verdict: Verdict, export: Export) -> Drawn | None:
         f"margin, grey open. {margin_said(verdict)}Source: {export.sentence}."
     )
     return Drawn("headline", f"{verdict.metric}: each {verdict.factor} beside {beside}", caption, picture)
-
-
-def _pair(verdict: Verdict, beside: Any, arm: Any) -> tuple[Pair | None, int]:
-    """The pair of the two arms, and 1 where `arm` is its later one, else -1."""
-    pair = verdict.pair(beside, arm)
-    return (pair, 1) if pair is not None else (verdict.pair(arm, beside), -1)
-
-
-def _colour(pair: Pair, sign: int) -> str:
-    if sign == 1 or pair.direction == "open":
-        return colour_of(pair)
-    return COLOURS[1] if pair.direction == "better" else COLOURS[2]

@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator, StrMethodFormatter
 
 from analysis.findings import AnalysisError
-from analysis.numbers import bytes_shown
-from src.metrics import METRICS
+from src.metrics import METRICS, bytes_shown
 
 INK = "#1f2328"
 """The colour of text and axes; nothing else has it, so that a page can put its own in its place."""
@@ -62,19 +61,6 @@ def style_of(position: int) -> tuple[str, str]:
     return COLOURS[position % len(COLOURS)], MARKERS[position % len(MARKERS)]
 
 
-def kind_of(attention: Any, heads: int, kv_heads: int) -> str:
-    """The field's name of an attention kind.
-
-    >>> kind_of("grouped", 8, 8), kind_of("grouped", 8, 2), kind_of("grouped", 8, 1), kind_of("latent", 8, 8)
-    ('MHA', 'GQA', 'MQA', 'MLA')
-    """
-    if attention == "latent":
-        return "MLA"
-    if heads == kv_heads:
-        return "MHA"
-    return "MQA" if kv_heads == 1 else "GQA"
-
-
 def count_axis(ax: Axes, counts: Iterable[Any], name: str) -> None:
     """A log-2 x axis with ticks at exactly these counts. Raises AnalysisError for counts that it cannot hold."""
     places = sorted({float(count) for count in counts})
@@ -100,7 +86,7 @@ def axis_name(name: str, unit: str | None = None) -> str:
 
 def show_bytes(axis: Any) -> None:
     """Bytes on an axis in KiB, MiB and GiB."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: bytes_shown(value)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: bytes_shown(value, digits=3)))
 
 
 def show_thousands(axis: Any) -> None:

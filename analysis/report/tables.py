@@ -6,13 +6,14 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.appendix import other_tests, page_trend, pairing
+from analysis.appendix import other_tests, page_trend
 from analysis.arms import DESIGNED, MATCHED_WITHIN
 from analysis.conclusion import Pair
-from analysis.numbers import MISSING, bytes_shown, difference, mean_shown, p_shown
+from analysis.numbers import MISSING, difference, mean_shown, p_shown
 from analysis.report.page import Table
-from analysis.summary import shown_pairs, shown_words
+from analysis.summary import pairing, shown_pairs, shown_words
 from analysis.verdict import Verdict
+from src.metrics import bytes_shown
 
 _COSTS = {
     "cost/parameters": "parameters",
@@ -166,26 +167,19 @@ def other_tests_table(verdict: Verdict, rng: Any) -> Table | None:
     trend = page_trend(verdict.cells.values, verdict.metric)
     if trend is not None:
         said.append(f"Page's trend: p = {p_shown(trend[0])} for better with more, {p_shown(trend[1])} for worse.")
-    gained = pairing(verdict.cells.values)
+    gained = pairing(verdict)
     if gained is not None:
-        said.append(
-            f"Pairing by seed: mean correlation {gained[0]:.2f}, variance of a difference divided by {gained[1]:.2f}."
-        )
+        said.append(gained.sentence)
     return Table(header, rows, " ".join(said))
 
 
 def _beside_reference(verdict: Verdict, arm: Any) -> list[str]:
     if arm == verdict.reference:
         return ["reference", "", ""]
-    pair = verdict.pair(verdict.reference, arm) or verdict.pair(arm, verdict.reference)
+    pair = verdict.pair(verdict.reference, arm)
     if pair is None:
         return [MISSING, "not compared", ""]
-    if pair.later != arm:
-        turned = {"better": "worse", "worse": "better", "open": "open"}
-        pair = Pair(
-            pair.later, pair.earlier, pair.seeds, -pair.difference, -pair.high, -pair.low, pair.sd,
-            turned[pair.direction], pair.size, pair.by, pair.p, pair.p_no_difference,
-        )  # fmt: skip
+    pair = pair.beside(verdict.reference)
     return [_difference(pair, verdict.margin.value), shown_words(pair), p_shown(pair.p)]
 
 
@@ -201,5 +195,5 @@ def _cost(verdict: Verdict, arm: Any, name: str) -> str:
     off = name in DESIGNED and abs(ratio - 1) > MATCHED_WITHIN
     mark = f" x{ratio:.3g}" if off else ""
     if name == "cache/bytes":
-        return bytes_shown(value) + mark
+        return bytes_shown(value, digits=3) + mark
     return (f"{value:.3g}" if name == "decode/ms_per_token" else f"{value:,.0f}") + mark

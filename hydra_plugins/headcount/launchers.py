@@ -1,11 +1,11 @@
 """Who runs the jobs, as choices of hydra/launcher: local, processes, slurm, ray."""
 
 # No `from __future__ import annotations`: Hydra loads this file without listing it in sys.modules, where dataclasses
-# would look its annotations up.
+# would look its annotations up. Hydra loads it at every start, so what is heavy is imported when jobs are to run.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn
@@ -13,36 +13,38 @@ from hydra.plugins.launcher import Launcher
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
-if TYPE_CHECKING:
-    from src.sweeps.launchers.processes import Share
-    from src.sweeps.plan import Job
-    from src.sweeps.progress import Desk
-
 
 class JobLauncher(Launcher):
-    """A launcher that is given planned jobs and reports each one to the sweep's desk.
+    """A launcher that is given planned jobs: it has `workers` and `run_jobs`, as src.sweeps.launchers says."""
 
-    `workers`: how many jobs it runs at once, as far as it can tell.
-    """
+    needs: str | None = None
+    """The package that it cannot do without, which an extra of its own name installs."""
 
-    @property
-    def workers(self) -> int:
-        return 1
+    def __init__(self, **parameters: Any) -> None:
+        self.parameters = parameters
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.context, self.config = hydra_context, config
+        name = type(self).__name__.removesuffix("Launcher").lower()
+        if self.needs is not None and find_spec(self.needs) is None:
+            from src.compose import fail
+            from src.errors import ConfigError
 
-    def run_jobs(self, jobs: "Sequence[Job]", desk: "Desk") -> None:
+            needs = f"hydra/launcher={name} needs the package {self.needs}, which is not installed"
+            fail(ConfigError(f"{needs}: uv sync --extra {name}   (or: pip install 'headcount[{name}]')"))
+        runner = self.runner()
+        self.workers, self.run_jobs = runner.workers, runner.run_jobs
+
+    def runner(self) -> Any:
         raise NotImplementedError
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         """For Hydra's other sweepers, which propose jobs one batch at a time."""
         from src.sweeps.grid import compose_with
-        from src.sweeps.proposed import launch_proposed
+        from src.sweeps.others import run_proposed
 
-        return launch_proposed(
-            self, compose_with(self.context.config_loader, self.config), job_overrides, initial_job_idx
-        )
+        compose = compose_with(self.context.config_loader, self.config)
+        return run_proposed(self.run_jobs, compose, job_overrides, initial_job_idx)
 
 
 @dataclass
@@ -53,10 +55,10 @@ class LocalConf:
 class LocalLauncher(JobLauncher):
     """One job after another in this process."""
 
-    def run_jobs(self, jobs: "Sequence[Job]", desk: "Desk") -> None:
-        from src.sweeps.local import run_jobs
+    def runner(self) -> Any:
+        from src.sweeps.launchers import Local
 
-        run_jobs(jobs, desk)
+        return Local()
 
 
 @dataclass
@@ -68,23 +70,11 @@ class ProcessesConf:
 class ProcessesLauncher(JobLauncher):
     """`n_jobs` jobs at once in processes of this machine; null: one a GPU, or one a core where there is none."""
 
-    def __init__(self, n_jobs: int | None = None) -> None:
-        self._n_jobs = n_jobs
-
-    @property
-    def workers(self) -> int:
-        return len(self._shares())
-
-    def run_jobs(self, jobs: "Sequence[Job]", desk: "Desk") -> None:
-        from src.sweeps.launchers.processes import run_jobs
-
-        run_jobs(jobs, desk, self._shares())
-
-    def _shares(self) -> "list[Share]":
-        from src.sweeps.launchers.processes import core_count, shares, visible_gpus
+    def runner(self) -> Any:
+        from src.sweeps.launchers.processes import Processes, core_count, shares, visible_gpus
 
         may_use_gpus = str(self.config.device) in ("auto", "cuda")
-        return shares(self._n_jobs, visible_gpus() if may_use_gpus else [], core_count())
+        return Processes(shares(self.parameters["n_jobs"], visible_gpus() if may_use_gpus else [], core_count()))
 
 
 @dataclass
@@ -106,21 +96,12 @@ class SlurmConf:
 class SlurmLauncher(JobLauncher):
     """One job array on a Slurm cluster; run it where sbatch is. It waits until all jobs are over."""
 
-    def __init__(self, **parameters: Any) -> None:
-        self._parameters = parameters
+    needs = "submitit"
 
-    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        super().setup(hydra_context=hydra_context, task_function=task_function, config=config)
-        _require("submitit", "slurm")
+    def runner(self) -> Any:
+        from src.sweeps.launchers.slurm import Slurm
 
-    @property
-    def workers(self) -> int:
-        return self._parameters["array_parallelism"]
-
-    def run_jobs(self, jobs: "Sequence[Job]", desk: "Desk") -> None:
-        from src.sweeps.launchers.slurm import Cluster
-
-        Cluster(self._parameters).run_jobs(jobs, desk)
+        return Slurm(self.parameters)
 
 
 @dataclass
@@ -134,33 +115,13 @@ class RayConf:
 class RayLauncher(JobLauncher):
     """Tasks on a Ray cluster (`hydra.launcher.init.address`), or on a Ray of this machine's own."""
 
-    def __init__(self, **parameters: Any) -> None:
-        self._parameters = parameters
+    needs = "ray"
 
-    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        super().setup(hydra_context=hydra_context, task_function=task_function, config=config)
-        _require("ray", "ray")
+    def runner(self) -> Any:
+        from src.sweeps.launchers.ray import Ray
 
-    def run_jobs(self, jobs: "Sequence[Job]", desk: "Desk") -> None:
-        from src.sweeps.launchers.ray_cluster import RayCluster
-
-        RayCluster(**self._parameters).run_jobs(jobs, desk)
+        return Ray(**self.parameters)
 
 
-def _require(package: str, extra: str) -> None:
-    if find_spec(package) is None:
-        from src.compose import fail
-        from src.errors import ConfigError
-
-        install = f"uv sync --extra {extra}   (or: pip install 'headcount[{extra}]')"
-        fail(ConfigError(f"hydra/launcher={extra} needs the package {package}, which is not installed: {install}"))
-
-
-def _store(name: str, node: Any) -> None:
-    ConfigStore.instance().store(group="hydra/launcher", name=name, node=node, provider="headcount")
-
-
-_store("local", LocalConf)
-_store("processes", ProcessesConf)
-_store("slurm", SlurmConf)
-_store("ray", RayConf)
+for _name, _node in {"local": LocalConf, "processes": ProcessesConf, "slurm": SlurmConf, "ray": RayConf}.items():
+    ConfigStore.instance().store(group="hydra/launcher", name=_name, node=_node, provider="headcount")

@@ -52,8 +52,8 @@ class HeadcountSweeper(Sweeper):
         assert self._launcher is not None
         from src.compose import fail
         from src.errors import UserError
-        from src.sweeps.command import sweep
         from src.sweeps.grid import compose_with
+        from src.sweeps.run import sweep
 
         params = OmegaConf.to_container(OmegaConf.create(self._params or {}), resolve=True)
         try:

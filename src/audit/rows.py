@@ -8,9 +8,9 @@ from typing import Any
 
 from src.config import Config
 from src.costs import Costs
-from src.ends import TokenEnds
 from src.errors import ConfigError
 from src.geometry import Geometry
+from src.io_spec import TokenSpec
 from src.regimes import is_held, regime_of
 
 COMPARED = (
@@ -23,19 +23,10 @@ COMPARED = (
 )
 """The costs that stand beside their ratio to the reference; names of `Costs`."""
 
-HELD = {
-    "fixed_width": "attention_width",
-    "fixed_head_dim": "head_dim",
-    "equal_params": "parameters",
-    "equal_cache": "cache_bytes_per_token",
-    "equal_cost": "decode_bytes_read_per_token",
-}
-"""What each regime promises to hold: a name of `Geometry` or of `Costs`."""
-
 
 @dataclass(frozen=True)
 class Row:
-    """One configuration that its regime admits. `reference` is null where the model has no such reference."""
+    """One configuration that its regime admits. `reference` is None where the model has no such reference."""
 
     config: Config
     geometry: Geometry
@@ -43,7 +34,7 @@ class Row:
     reference: Costs | None
 
     def ratio(self, cost: str) -> float | None:
-        """This cost over the reference's; null without a reference."""
+        """This cost over the reference's; None without a reference."""
         if self.reference is None:
             return None
         return getattr(self.costs, cost) / getattr(self.reference, cost)
@@ -95,12 +86,12 @@ def _row(config: Config, vocabulary_size: int) -> Row | Refused:
         geometry = Geometry.of(config)
     except ConfigError as error:
         return Refused(config, str(error))
-    dtype, ends = dtype_of(config), TokenEnds(vocabulary_size)
+    dtype, spec = dtype_of(config), TokenSpec(vocabulary_size)
     try:
-        reference = Costs.of(geometry.reference, ends, dtype)
+        reference = Costs.of(geometry.reference, spec, dtype)
     except ConfigError:  # at fixed width nothing is solved for, so a run needs no reference
         reference = None
-    return Row(config, geometry, Costs.of(geometry, ends, dtype), reference)
+    return Row(config, geometry, Costs.of(geometry, spec, dtype), reference)
 
 
 def _asked(config: Config) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from src.audit.rows import COMPARED, HELD, Refused, Row, dtype_of
+from src.audit.rows import COMPARED, Refused, Row, dtype_of
 from src.geometry import Geometry
-from src.regimes import TOLERANCE, regime_of
+from src.metrics import bytes_shown, count_shown
+from src.regimes import HELD, TOLERANCE, regime_of
 
 _HEADERS = {
     "kv_heads": "kv\nheads",
@@ -26,8 +27,6 @@ _HEADERS = {
     "decode_bytes_read_per_token": "decode\nbytes",
     "cache_bytes_per_token": "cache/\ntoken",
 }
-_SHAPE = ("heads", "kv_heads", "head_dim", "attention_width", "ffn_width")
-_LATENT_SHAPE = ("heads", "head_dim", "latent_dim", "rope_dim", "attention_width", "ffn_width")
 _WIDE = 150  # columns of a terminal that hold value and ratio side by side
 
 
@@ -63,7 +62,7 @@ def _title(row: Row | Refused) -> Text:
 
 def _table(rows: Sequence[Row], separator: str) -> Table:
     table = Table(box=None, padding=(0, 1), collapse_padding=True, pad_edge=False, header_style="bold")
-    shape = _LATENT_SHAPE if rows[0].geometry.is_latent else _SHAPE
+    shape = rows[0].geometry.kind.shape_columns
     held = HELD[rows[0].geometry.regime]
     for name in (*shape, *COMPARED):
         style = "cyan" if name == held else None
@@ -77,7 +76,8 @@ def _table(rows: Sequence[Row], separator: str) -> Table:
 
 def _cell(row: Row, cost: str, separator: str) -> Text:
     value = getattr(row.costs, cost)
-    shown = binary(value) if "bytes" in cost else decimal(value)
+    # 80 columns leave no room for a blank before the unit.
+    shown = bytes_shown(value, digits=3).replace(" ", "") if "bytes" in cost else count_shown(value)
     ratio = row.ratio(cost)
     if ratio is None:
         return Text(shown)
@@ -97,32 +97,6 @@ def _caption(row: Row, vocabulary_size: int) -> Text:
 
 
 def _named(geometry: Geometry) -> str:
-    kv = geometry.kv_heads
-    kind = "MHA" if kv == geometry.heads else "MQA" if kv == 1 else "GQA"
-    shared = "" if kind == "MHA" else f", kv_heads={kv}"
-    return f"{kind}, heads={geometry.heads}{shared}, head_dim={geometry.head_dim}, ffn_width={geometry.ffn_width}"
-
-
-def decimal(number: int) -> str:
-    """Three digits and a power of ten.
-
-    >>> decimal(804096), decimal(124439808), decimal(512)
-    ('804K', '124M', '512')
-    """
-    return _scaled(number, 1000, ("", "K", "M", "G", "T", "P"))
-
-
-def binary(number: int) -> str:
-    """Three digits and a power of 1,024 bytes.
-
-    >>> binary(512), binary(327680)
-    ('512B', '320KiB')
-    """
-    return _scaled(number, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
-
-
-def _scaled(number: int, base: int, units: Sequence[str]) -> str:
-    value, power = float(number), 0
-    while value >= 999.5 and power < len(units) - 1:
-        value, power = value / base, power + 1
-    return f"{value:.3g}{units[power]}"
+    g, kind = geometry, geometry.kind.display_name(geometry.heads, geometry.kv_heads)
+    shared = "" if g.kv_heads == g.heads else f", kv_heads={g.kv_heads}"
+    return f"{kind}, heads={g.heads}{shared}, head_dim={g.head_dim}, ffn_width={g.ffn_width}"

@@ -13,8 +13,9 @@ from rich.progress import Progress
 
 from src.compose import fail
 from src.config import Config
-from src.ends import TokenEnds
 from src.errors import ConfigError, UserError
+from src.geometry import Geometry
+from src.io_spec import TokenSpec
 from src.sweeps.grid import grid
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -61,12 +62,11 @@ def run(
     """Measures, prints the table, and writes what was asked for."""
     from src.bench.measure import make_arms, measure, read_bandwidth
     from src.bench.show import mixed_kernels, plot, table
-    from src.geometry import Geometry
     from src.model.kernel_report import check_kernel
     from src.training.runtime import choose_runtime, thread_count
 
     console, first = Console(highlight=False), configs[0]
-    runtime = choose_runtime(first, Geometry.of(first), TokenEnds(vocabulary_size))
+    runtime = choose_runtime(first, Geometry.of(first), TokenSpec(vocabulary_size))
     for config in configs:
         check_kernel(config.attention_kernel, runtime.device, runtime.torch_dtype, Geometry.of(config))
     with thread_count(runtime.threads), Progress(console=console, transient=True) as progress:

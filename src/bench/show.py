@@ -9,7 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from src.attention_kinds import BASELINE, display_name, kind_of, own_settings
 from src.bench.measure import NAIVE, OURS, Row
+from src.metrics import bytes_shown
 
 
 def table(rows: Sequence[Row], bandwidth: float) -> Table:
@@ -31,10 +33,9 @@ def table(rows: Sequence[Row], bandwidth: float) -> Table:
     shown.add_column("read", justify="right")
     shown.add_column("of bandwidth", justify="right")
     for row in rows:
-        kv = f"mla {row.latent_dim}+{row.rope_dim}" if row.attention == "latent" else str(row.kv_heads)
         shown.add_row(
             str(row.heads),
-            kv,
+            _kv(row),
             str(row.head_dim),
             f"{row.context_length:,}",
             str(row.batch),
@@ -43,8 +44,8 @@ def table(rows: Sequence[Row], bandwidth: float) -> Table:
             f"{row.decode_ms_per_token:.2f}",
             f"{row.decode_tokens_per_second:,.0f}",
             f"{row.prefill_tokens_per_second:,.0f}",
-            mebibytes(row.cache_bytes),
-            mebibytes(row.bytes_read_per_step),
+            bytes_shown(row.cache_bytes, digits=3),
+            bytes_shown(row.bytes_read_per_step, digits=3),
             f"{row.bandwidth_share:.0%}",
             style="dim" if row.is_naive else "",
         )
@@ -53,18 +54,22 @@ def table(rows: Sequence[Row], bandwidth: float) -> Table:
 
 def mixed_kernels(rows: Sequence[Row]) -> str | None:
     """A warning where arms of our own way ran different kernels: then speeds compare kernels too."""
-    kernels = sorted({row.kernel for row in rows if not row.is_naive and row.attention == "grouped"})
+    kernels = sorted({row.kernel for row in rows if not row.is_naive and _shares(row)})
     if len(kernels) < 2:
         return None
     return f"the arms ran different kernels ({', '.join(kernels)}): attention_kernel=... forces one for all"
 
 
-def mebibytes(count: int) -> str:
-    return f"{count / 2**20:.2f} MiB" if count < 100 * 2**20 else f"{count / 2**20:,.0f} MiB"
+def _kv(row: Row) -> str:
+    """The kv-heads; of a kind with widths of its own, those."""
+    own = [str(getattr(row, name)) for name in own_settings(row.attention)]
+    name = display_name(row.attention, row.heads, row.kv_heads)
+    return f"{name.lower()} {'+'.join(own)}" if own else str(row.kv_heads)
 
 
 # Decode time against kv-heads, one panel for each context and batch.
-STYLES = {OURS: ("#0072B2", "o"), NAIVE: ("#D55E00", "s"), "latent": ("#009E73", "D")}
+ALONE = "a kind whose kv-heads are no choice"
+STYLES = {OURS: ("#0072B2", "o"), NAIVE: ("#D55E00", "s"), ALONE: ("#009E73", "D")}
 """Colour and marker of each way; told apart by every kind of colour vision (Okabe and Ito)."""
 
 
@@ -85,16 +90,17 @@ def plot(rows: Sequence[Row], path: Path) -> None:
 
 def draw(rows: Sequence[Row], axes: Axes) -> Axes:
     """Decode time of one panel's rows; a line for each head count and way, points at the kv-heads that ran."""
-    for heads in sorted({row.heads for row in rows}):
-        for way in (OURS, NAIVE):
-            line = sorted(
-                (r for r in rows if r.heads == heads and r.way == way and r.attention == "grouped"),
-                key=lambda row: row.kv_heads,
-            )
-            _series(axes, line, [row.kv_heads for row in line], way, f"{way}, {heads} heads")
-    latent = [row for row in rows if row.attention == "latent"]
-    _series(axes, latent, [row.heads for row in latent], "latent", "latent (at its heads)", joined=False)
-    counts = sorted({row.kv_heads if row.attention == "grouped" else row.heads for row in rows})
+    for attention in dict.fromkeys(row.attention for row in rows):
+        own = [row for row in rows if row.attention == attention]
+        if not _shares(own[0]):
+            _series(axes, own, [row.heads for row in own], ALONE, f"{attention} (at its heads)", joined=False)
+            continue
+        prefix = "" if attention == BASELINE.name else f"{attention}: "
+        for heads in sorted({row.heads for row in own}):
+            for way in (OURS, NAIVE):
+                line = sorted((r for r in own if (r.heads, r.way) == (heads, way)), key=lambda row: row.kv_heads)
+                _series(axes, line, [row.kv_heads for row in line], way, f"{prefix}{way}, {heads} heads")
+    counts = sorted({row.kv_heads if _shares(row) else row.heads for row in rows})
     axes.set_xscale("log", base=2)
     axes.set_xticks(counts, [str(count) for count in counts])
     axes.minorticks_off()
@@ -104,6 +110,10 @@ def draw(rows: Sequence[Row], axes: Axes) -> Axes:
     axes.grid(axis="y", alpha=0.3)
     axes.legend(fontsize=8, frameon=False)
     return axes
+
+
+def _shares(row: Row) -> bool:
+    return kind_of(row.attention).shares_kv_heads
 
 
 def _series(

@@ -10,8 +10,8 @@ from src.config import Order, TrainingConfig
 from src.data.batches import EvaluationWindows, TrainingBatches
 from src.data.tokens import Tokens
 from src.data.vocabulary import Vocabulary
-from src.ends import TokenEnds
 from src.errors import DataError
+from src.io_spec import TokenSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Corpus:
     """Tokens to train on and tokens to validate on.
 
     `hash` depends on the content and its split, not on where it lay. `val_bytes` are the bytes of text that the
-    validation tokens stand for, null where that is not known.
+    validation tokens stand for, None where that is not known.
     """
 
     name: str
@@ -35,9 +35,8 @@ class Corpus:
     validation_fraction: float | None = None
 
     @property
-    def ends(self) -> TokenEnds:
-        """What a model reads and what it answers."""
-        return TokenEnds(self.vocabulary.size)
+    def io_spec(self) -> TokenSpec:
+        return TokenSpec(self.vocabulary.size)
 
     @property
     def has_answers(self) -> bool:
@@ -51,7 +50,6 @@ class Corpus:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the record keeps of a corpus, as plain values."""
         return {
             "name": self.name,
             "source": self.source,
@@ -76,6 +74,10 @@ class Corpus:
                     f"context_length={context_length} needs at least {needed:,} (a context and the token after it); "
                     + self._longer(needed)
                 )
+
+    def epoch_tokens(self, context_length: int) -> float:
+        windows = len(self.train_tokens) / (self.stride or context_length)
+        return windows * context_length
 
     def training_batches(self, context_length: int, training: TrainingConfig, seed: int) -> TrainingBatches:
         """Windows of the training split, by step."""

@@ -5,10 +5,9 @@
                    runs.csv, steps.csv               the same for other programs
                    manifest.json                     what was planned, what is missing and why, code, hashes
 
-    columns   names and types, from the declarations of src      cells     one value into one column
-    records   a group's run folders                              wandb_offline, wandb_reader   W&B's files, W&B's server
-    planned   sweep.json: what should be there                   tables    parquet and CSV
-    manifest  the account of all of it                           write     the folder
+    columns   names and types, from the declarations of src      tables   rows of typed cells; parquet and CSV
+    read      what a reader gives; run folders                   write    the folder and its manifest
+    wandb_runs   W&B's files, W&B's server
 
 Every reader gives the same `Source`, so the tables of a run do not depend on where it was read from. Missing is
 missing; a number that is not finite stays a number.

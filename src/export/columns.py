@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from pydantic import BaseModel
 
-from src.config import Config
+from src.config import Config, decides_result, sections
 from src.costs import Costs
 from src.geometry import Geometry
 from src.metrics import METRICS
@@ -46,7 +46,6 @@ _CODE: Columns = {"version": "text", "source_hash": "text", "commit": "text", "u
 _DATA: Columns = {
     "name": "text",
     "source": "text",
-    "hash": "text",
     "train_tokens": "integer",
     "val_tokens": "integer",
     "bytes_per_token": "number",
@@ -76,12 +75,23 @@ _ENVIRONMENT: Columns = {
 }
 """What of a run's surroundings may explain a number; process ids and command lines differ in any two runs."""
 
+FORMER = {
+    **{f"config.{name}": name for name in ("heads", "context_length", "attention", "seed", "group")},
+    **{f"geometry.{name}": name for name in ("heads", "kv_heads", "head_dim", "context_length", "attention", "regime")},
+    **{f"costs.{name}": f"cost/{name}" for name in ("parameters", "attention_parameters", "flops_per_token")},
+    "data.hash": "data_hash",
+}
+"""Columns of older exports that repeated another one, which alone is left: former name -> the name that stays."""
+
+_ONLY_OF_LATENT = {"geometry.latent_dim", "geometry.rope_dim"}  # latent_dim and rope_dim, but 0 where there is none
+_NO_COLUMNS = FORMER.keys() | _ONLY_OF_LATENT
+
 _WHOLE = {"bytes", "bytes/token", "tokens", "steps", "FLOPs/token"}
 
 
 def run_columns() -> Columns:
     """Every column of the table of runs, in its order. They are all there, however few have values."""
-    return {
+    columns: Columns = {
         **_RUN,
         **{f"config.{name}": kind for name, kind in _settings(Config)},
         **{f"geometry.{name}": kind for name, kind in _fields_of(Geometry)},
@@ -92,6 +102,14 @@ def run_columns() -> Columns:
         **{f"code.{name}": kind for name, kind in _CODE.items()},
         **{f"environment.{name}": kind for name, kind in _ENVIRONMENT.items()},
     }
+    return {name: kind for name, kind in columns.items() if name not in _NO_COLUMNS}
+
+
+def identity(columns: Columns) -> list[str]:
+    """The settings among these columns that decide a result: what runs are recognised by, and alike in if compared."""
+    own = [name for name in columns if f"config.{name}" in FORMER and decides_result(name)]
+    written = [name.removeprefix("config.") for name in columns if name.startswith("config.")]
+    return [*own, *filter(decides_result, written), "data_hash"]
 
 
 def step_columns(logged: set[str]) -> Columns:
@@ -120,7 +138,7 @@ def _settings(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str,
 
 def _declared(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, Kind]]:
     for name, field in section.model_fields.items():
-        inner = [kind for kind in _leaves(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        inner = list(sections(field.annotation))
         for kind in inner:
             yield from _declared(kind, f"{prefix}{name}.")
         if not inner:

@@ -1,74 +1,19 @@
-"""What a sweep planned, read from its sweep.json (`src.sweeps.manifest` writes it), and how each of it stands."""
+"""What any reader gives of a group (`Source`), and the reader of run folders: it writes nothing."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from src.errors import RunError
-from src.record import CHECKPOINT, CONFIG, LOCK, METRICS, RECORD, Record, decode, read_rows
+from src.record import CHECKPOINT, CONFIG, LOCK, METRICS, RECORD, Record, Status, read_rows
+from src.run_status import RunStatus
+from src.sweep_file import read_plans
 
-MANIFEST = "sweep.json"
-PLAN_VERSION = 1
-_TOLD = ("command", "sweep", "question", "planned_at", "factors", "arms", "seeds", "margin_nats", "code")
-
-DAMAGED, NOT_RUN, SKIPPED = "damaged", "not_run", "skipped"
-Plans = Sequence[Mapping[str, Any]]
-
-
-def read_plans(group: Path) -> list[Mapping[str, Any]] | None:
-    """The plans of a group, the newest last; None where there is no sweep.json.
-
-    Raises RunError where it cannot be read or is of a newer schema.
-    """
-    path = group / MANIFEST
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise RunError(f"{path} is not readable as JSON: {error}; move it away to export without a plan") from None
-    version = content.get("schema_version") if isinstance(content, dict) else None
-    if version != PLAN_VERSION:
-        raise RunError(f"{path} has schema_version {version}; this code reads {PLAN_VERSION}")
-    return [decode(plan) for plan in content["plans"]]
-
-
-def plan_facts(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """What the manifest of an export tells of one plan; where it was launched stays behind."""
-    return {name: plan.get(name) for name in _TOLD}
-
-
-def standing(plans: Plans, records: Mapping[str, Record], left_out: Sequence[LeftOut]) -> list[dict[str, Any]]:
-    """Every planned run once: run_id, values (what sets it apart, its seed among them), status, reason.
-
-    `damaged` has a folder that cannot be read, `not_run` none; `skipped` is a point that cannot be.
-    """
-    damaged = {item.run_id: item.reason for item in left_out}
-    found: dict[str, dict[str, Any]] = {}
-    for plan in plans:
-        for job in plan["jobs"]:
-            run_id = job["run_id"]
-            record = records.get(run_id)
-            status = record.status if record else DAMAGED if run_id in damaged else NOT_RUN
-            found[run_id] = _entry(plan, job, status, damaged.get(run_id))
-        for point in plan["skipped"]:
-            found[point["run_id"]] = _entry(plan, point, SKIPPED, point["reason"])
-    return list(found.values())
-
-
-def _entry(plan: Mapping[str, Any], job: Mapping[str, Any], status: str, reason: str | None) -> dict[str, Any]:
-    values = dict(job["values"])
-    if "seed" not in values and len(plan["seeds"]) == 1:
-        values["seed"] = plan["seeds"][0]
-    return {"run_id": job["run_id"], "values": values, "status": status, "reason": reason}
-
-
-# What any reader gives: the runs it could read, and those it could not, with the reason.
 Reader = Literal["records", "wandb files", "wandb server"]
+_LEFT_BY_A_RUN = (RECORD, METRICS, CONFIG, CHECKPOINT, LOCK)
 
 
 @dataclass(frozen=True)
@@ -97,12 +42,8 @@ class Source:
     name: str
     runs: list[ReadRun]
     left_out: list[LeftOut] = field(default_factory=list)
-    plans: list[Mapping[str, Any]] | None = None
+    plans: Sequence[Mapping[str, Any]] | None = None
     partial: str | None = None
-
-
-# A group of run folders as a source: reads record.json and metrics.jsonl, and writes nothing.
-_LEFT_BY_A_RUN = (RECORD, METRICS, CONFIG, CHECKPOINT, LOCK)
 
 
 def read_group(group: Path) -> Source:
@@ -114,7 +55,7 @@ def read_group(group: Path) -> Source:
         raise RunError(f"{group} is not there; give the folder of a sweep, runs/<group>{_groups_beside(group)}")
     if (group / RECORD).exists():
         raise RunError(f"{group} is one run; export its group instead: {group.parent}")
-    plans = read_plans(group)
+    plans = read_plans(group) or None
     folders = sorted(path for path in group.iterdir() if path.is_dir() and is_run_folder(path))
     if not folders and plans is None:
         inner = [path.name for path in sorted(group.iterdir()) if path.is_dir() and _holds_runs(path)]
@@ -142,11 +83,14 @@ def is_run_folder(folder: Path) -> bool:
 
 
 def _read_run(folder: Path) -> ReadRun:
+    status = RunStatus.of(folder)
+    if status.record is None:
+        raise RunError(status.problem or f"{folder} holds no {RECORD}")
     try:
-        record = Record.read(folder)
         rows = list(read_rows(folder))
     except OSError as error:
         raise RunError(f"{folder.name} cannot be read: {error.strerror}") from None
+    record = replace(status.record, status=cast(Status, status.state))  # killed, where it says running
     notes = () if rows or record.status != "finished" else ("finished without a row in metrics.jsonl",)
     return ReadRun(record, rows, folder.name, notes)
 

@@ -1,4 +1,4 @@
-"""One value into one column: exact, or an error that names the column and the value."""
+"""Rows of typed cells (each exact, or an error that names its column), and the tables on disk: parquet and CSV."""
 
 from __future__ import annotations
 
@@ -15,12 +15,19 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from src.attention_kinds import own_settings
 from src.errors import RunError
-from src.export.columns import Columns, Kind
-from src.metrics import METRICS
+from src.export.columns import FORMER, Columns, Kind
 from src.record import Record, encode
 
 Row = dict[str, Any]
+TYPES: dict[Kind, pa.DataType] = {
+    "integer": pa.int64(),
+    "number": pa.float64(),
+    "flag": pa.bool_(),
+    "text": pa.string(),
+}
+_PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 _INTEGER = re.compile(r"[+-]?\d+(\.0+)?")
 
 
@@ -85,26 +92,23 @@ def _text(value: Any) -> str:
 
 
 def _values(record: Record) -> Iterator[tuple[str, Any]]:
+    """Every value of a record by its column; of a name that comes twice the later value counts."""
     geometry, environment = record.geometry, record.environment
+    for section in ("config", "geometry", "costs", "data", "code", "environment"):
+        for name, value in _flat(getattr(record, section), f"{section}."):
+            yield FORMER.get(name, name), value
     for name in ("run_id", "status", "config_hash", "started_at", "ended_at"):
         yield name, getattr(record, name)
-    for name in ("group", "seed"):
-        yield name, record.config.get(name)
-    for name in ("heads", "kv_heads", "head_dim", "context_length", "regime", "attention"):
+    for name in ("kv_heads", "head_dim", "regime"):
         yield name, geometry.get(name)
-    is_latent = geometry.get("attention") == "latent"
+    used = own_settings(geometry.get("attention"))
     for name in ("latent_dim", "rope_dim"):
-        yield name, geometry.get(name) if is_latent else None
+        yield name, geometry.get(name) if name in used else None
     yield "attention_kernel", environment.get("attention_kernel")
-    yield "data_hash", record.data.get("hash")
-    yield "segments", len(record.segments) or None
-    if record.error is not None:
-        yield "error", f"{record.error.get('type')}: {record.error.get('message')}"
-    yield from record.summary.items()
-    sections = ("config", "geometry", "costs", "data", "code", "environment")
-    for section in sections:
-        yield from _flat(getattr(record, section), f"{section}.")
     yield "data.source", _without_its_folder(record.data.get("source"))
+    yield "segments", len(record.segments) or None
+    yield "error", None if record.error is None else f"{record.error.get('type')}: {record.error.get('message')}"
+    yield from ((name, value) for name, value in record.summary.items() if value is not None)
 
 
 def _without_its_folder(source: Any) -> Any:
@@ -127,17 +131,7 @@ def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 def _is_unknown(name: str, columns: Columns) -> bool:
     """Settings alone: what else a record holds and nobody declared decides no result."""
-    return name.startswith("config.") and name not in columns and name not in METRICS
-
-
-# Tables on disk: parquet with fixed types, and CSV beside it.
-TYPES: dict[Kind, pa.DataType] = {
-    "integer": pa.int64(),
-    "number": pa.float64(),
-    "flag": pa.bool_(),
-    "text": pa.string(),
-}
-_PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    return name.startswith("config.") and name not in columns and name not in FORMER
 
 
 def table_of(rows: Iterable[Row], columns: Columns) -> pa.Table:

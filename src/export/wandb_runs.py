@@ -1,6 +1,9 @@
-"""A W&B run as a record. The mirror (`src.training.sinks.wandb_run`) says what it holds; this reads it back.
+"""W&B runs as records. The mirror (`src.training.sinks.wandb_run`) says what they hold; this reads it back.
 
-It does not hold when a run ended, its error, its segments, and the kernels found while it ran: those stay null.
+    read_project   a project on W&B's server: the full history, asked for again, and marked where it stays partial
+    read_files     a folder of W&B's run files, through `wandb leet inspect`, W&B's own reader: no server, no account
+
+W&B does not hold when a run ended, its error, its segments, and the kernels found while it ran: those stay null.
 """
 
 from __future__ import annotations
@@ -18,15 +21,19 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 from src.errors import RunError
-from src.export.read import LeftOut, ReadRun, Source, read_plans
+from src.export.read import LeftOut, ReadRun, Source
 from src.metrics import METRICS
 from src.record import RECORD, SCHEMA_VERSION, STATUSES, Record, Status, decode
+from src.run_status import is_held
+from src.sweep_file import read_plans
 
 Values = Mapping[str, Any]
 _OF_STEPS = {"train/loss", "train/learning_rate", "train/grad_norm"}
 """W&B copies the last step's numbers into its summary; a record's summary has none of these."""
 _NOT_SETTINGS = ("geometry", "costs", "environment", "identity", "_wandb")
-_STATE_STATUS = {"finished": "finished", "running": "running", "preempted": "preempted", "preempting": "preempted"}
+_STATUS_OF = {"finished": "finished", "running": "running", "preempting": "preempted", "preempted": "preempted"}
+_STATUS_OF |= {"crashed": "killed", "killed": "killed"}
+"""W&B's states in our words; it calls a run crashed that it hears no more of."""
 
 
 def record_of(config: Values, summary: Values, state: str, started_at: str) -> Record:
@@ -39,7 +46,7 @@ def record_of(config: Values, summary: Values, state: str, started_at: str) -> R
         raise RunError("it was not logged by headcount: its W&B config has no identity and geometry")
     status = summary.get("status")
     if status not in STATUSES:  # cut off: its record has no summary either, and W&B's is the last step's numbers
-        status, summary = _STATE_STATUS.get(state, "failed"), {}
+        status, summary = _STATUS_OF.get(state, "failed"), {}
     return Record(
         run_id=str(identity.get("run_id")),
         status=cast(Status, status),
@@ -70,9 +77,9 @@ def has(values: Values, name: str) -> bool:
     return values.get(name) is not None
 
 
-# A project on a W&B server as a source: the full history, asked for again, and marked where it stays partial.
 ATTEMPTS = 5
 FIRST_WAIT_S = 1.0
+TIMEOUT_S = 300
 Result = TypeVar("Result")
 Sleep = Callable[[float], None]
 
@@ -155,10 +162,6 @@ def _line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-# A folder of W&B run files as a source: no server, no account. `wandb leet inspect` is W&B's own reader of them.
-TIMEOUT_S = 300
-
-
 @dataclass
 class Log:
     """What one W&B file says. `exit_code` is None where the run was cut off."""
@@ -192,9 +195,8 @@ class Log:
 
     @property
     def state(self) -> str:
-        if self.exit_code is None:
-            return "running"
-        return "finished" if self.exit_code == 0 else "failed"
+        """As W&B's server would call it."""
+        return "crashed" if self.exit_code is None else "finished" if self.exit_code == 0 else "failed"
 
 
 def holds_only_wandb(folder: Path) -> bool:
@@ -230,7 +232,7 @@ def read_files(folder: Path) -> Source:
             runs.append(_run(folder, found))
         except RunError as error:
             left_out.append(LeftOut(run_id, str(error)))
-    return Source("wandb files", str(folder), runs, left_out, read_plans(folder))
+    return Source("wandb files", str(folder), runs, left_out, read_plans(folder) or None)
 
 
 def _run(folder: Path, pieces: list[tuple[Path, Log]]) -> ReadRun:
@@ -240,7 +242,9 @@ def _run(folder: Path, pieces: list[tuple[Path, Log]]) -> ReadRun:
     started_at = "" if first is None else datetime.fromtimestamp(first, UTC).isoformat(timespec="milliseconds")
     history = [row for _, log in pieces for row in log.history]
     notes = () if len(pieces) == 1 else (f"mirrored in {len(pieces)} pieces",)
-    record = record_of(last.config, last.summary, last.state, started_at)
+    run_folder = last_file.parent.parent.parent  # <run>/wandb/offline-run-*/run-*.wandb
+    state = "running" if last.exit_code is None and is_held(run_folder) else last.state
+    record = record_of(last.config, last.summary, state, started_at)
     rows = sorted({row["step"]: row for row in rows_of(history)}.values(), key=lambda row: row["step"])
     return ReadRun(record, rows, str(last_file.relative_to(folder)), notes)
 

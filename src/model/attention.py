@@ -1,6 +1,8 @@
-"""Everything between the input and the output of one attention layer, for readers, diagnostics and plots."""
+"""One layer of attention: what every kind answers to, and the grouped kind (MHA, GQA, MQA)."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -13,12 +15,12 @@ from src.model.rotary import Rotary
 
 
 @dataclass(frozen=True)
-class Inside:
-    """One layer opened up, in the order of computation.
+class Intermediates:
+    """Everything between the input and the output of one layer, in the order of computation.
 
     The features hold all heads side by side; `queries`, `keys` and `values` are the same numbers a head apart,
     queries and keys turned by rotary positions where the model has them. `scores` are scaled and not yet masked;
-    `weights` are what the softmax leaves after the mask. `latent` is null in grouped attention.
+    `weights` are what the softmax leaves after the mask. `latent` is None in grouped attention.
     """
 
     query_features: Float[Tensor, "B T HD"]
@@ -35,17 +37,62 @@ class Inside:
     latent: Float[Tensor, "B S R"] | None = None
 
 
-# Grouped attention: MHA, GQA and MQA are one class; only the number of kv-heads differs.
-class GroupedAttention(nn.Module):
-    """Attention of one layer. `projection` holds query, key and value rows, in that order, head by head."""
+class AttentionLayer(nn.Module):
+    """Attention of one layer, of any kind. `fused_projections` names the matrices that were laid into one, in order,
+    with their rows: each is initialised as a matrix of its own.
+    """
+
+    fused_projections: dict[str, dict[str, int]]
+    output: nn.Linear
 
     def __init__(self, geometry: Geometry, layer: int, dropout: float = 0.0, kernel: str = "auto") -> None:
         super().__init__()
-        g = geometry
         self.geometry, self.layer, self.dropout, self.kernel = geometry, layer, dropout, kernel
+
+    @abstractmethod
+    def forward(
+        self,
+        x: Float[Tensor, "B T E"],
+        cache: Any = None,
+        *,
+        memory: Float[Tensor, "B S E"] | None = None,
+        mask: Bool[Tensor, "#B #H #T S"] | None = None,
+        is_causal: bool = True,
+    ) -> Float[Tensor, "B T E"]:
+        """Self-attention, causal unless asked; with a cache, of the kind's own class, x are the positions after
+        those it holds.
+
+        With a memory, keys and values come from that other sequence (cross-attention): all of it may be seen,
+        and rotary positions, which measure distance within one sequence, stay out. `mask` is true where a key
+        may be seen. Raises ValueError for a memory with a cache.
+        """
+
+    @abstractmethod
+    def look_inside(
+        self,
+        x: Float[Tensor, "B T E"],
+        *,
+        memory: Float[Tensor, "B S E"] | None = None,
+        mask: Bool[Tensor, "#B #H #T S"] | None = None,
+        is_causal: bool = True,
+    ) -> Intermediates:
+        """The same computation written out, without dropout, and everything on its way."""
+
+    def kernel_name(self, kernel: str, new: int, has_cache: bool) -> str:
+        """What a report calls the kernel that runs for so many new positions: the form of the computation too,
+        where a kind has several."""
+        return kernel
+
+
+class GroupedAttention(AttentionLayer):
+    """`projection` holds query, key and value rows, in that order, head by head."""
+
+    def __init__(self, geometry: Geometry, layer: int, dropout: float = 0.0, kernel: str = "auto") -> None:
+        super().__init__(geometry, layer, dropout, kernel)
+        g = geometry
         kv_width = g.kv_heads * g.head_dim
-        self.joint = {"projection": {"query": g.attention_width, "key": kv_width, "value": kv_width}}
-        self.widths = list(self.joint["projection"].values())
+        self.fused_projections = {"projection": {"query": g.attention_width, "key": kv_width, "value": kv_width}}
+        self.widths = list(self.fused_projections["projection"].values())
         self.projection = nn.Linear(g.d_model, sum(self.widths), bias=g.bias)
         self.output = nn.Linear(g.attention_width, g.d_model, bias=g.bias)
         self.rotary = Rotary(g.head_dim, g.context_length) if g.positions == "rotary" else None
@@ -60,12 +107,6 @@ class GroupedAttention(nn.Module):
         mask: Bool[Tensor, "#B #H #T S"] | None = None,
         is_causal: bool = True,
     ) -> Float[Tensor, "B T E"]:
-        """Self-attention, causal unless asked; with a cache, x are the positions after those it holds.
-
-        With a memory, keys and values come from that other sequence (cross-attention): all of it may be seen,
-        and rotary positions, which measure distance within one sequence, stay out. `mask` is true where a key
-        may be seen. Raises ValueError for a memory with a cache.
-        """
         q, k, v = self._split(self._features(x, memory), start_of(cache, memory))
         if cache is not None:
             k, v = cache.append(self.layer, k, v)
@@ -88,15 +129,14 @@ class GroupedAttention(nn.Module):
         memory: Float[Tensor, "B S E"] | None = None,
         mask: Bool[Tensor, "#B #H #T S"] | None = None,
         is_causal: bool = True,
-    ) -> Inside:
-        """The same computation written out, without dropout, and everything on its way."""
+    ) -> Intermediates:
         features = self._features(x, memory)
         q, k, v = self._split(features, start_of(None, memory))
         mask = visible(mask, is_causal and memory is None, q.shape[2], k.shape[2], x.device)
         scores, weights = attention_weights(q, k, self.scale, mask)
         heads = weights @ repeat_heads(v, q.shape[1])
         concatenated = combine_heads(heads)
-        return Inside(*features, q, k, v, scores, weights, heads, concatenated, self.output(concatenated))
+        return Intermediates(*features, q, k, v, scores, weights, heads, concatenated, self.output(concatenated))
 
     def _features(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         if memory is None:
@@ -129,7 +169,7 @@ def combine_heads(heads: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T HD"]:
 
 
 def start_of(cache: Cache | None, memory: Tensor | None) -> int | None:
-    """The position of the first new token; null in cross-attention, which has no common positions."""
+    """The position of the first new token; None in cross-attention, which has no common positions."""
     if memory is None:
         return 0 if cache is None else cache.length
     if cache is not None:

@@ -7,75 +7,69 @@ from torch import Tensor
 from src.geometry import Geometry
 
 
-class KVCache:
-    """Keys and values of grouped attention, one of each a kv-head.
+class Cache:
+    """Room for `capacity` tokens of `batch` sequences in every layer; `length` of them are filled.
 
-    Room for `positions` tokens of `batch` sequences in every layer; `length` of them are filled.
+    Each kind's own `append(layer, ...)` stores new positions after the filled ones and gives what attention reads,
+    all S so far; `length` moves when the whole model is through.
     """
 
     def __init__(
-        self, geometry: Geometry, batch: int, positions: int, dtype: torch.dtype, device: torch.device | str
+        self, geometry: Geometry, batch: int, capacity: int, dtype: torch.dtype, device: torch.device | str
     ) -> None:
-        shape = (geometry.layers, batch, geometry.kv_heads, positions, geometry.head_dim)
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)
-        self.length = 0
-        self.positions = positions
+        self.capacity, self.length = capacity, 0
+        shapes = self.shapes(geometry, batch, capacity)
+        self.storage = [torch.zeros(shape, dtype=dtype, device=device) for shape in shapes]
+
+    def shapes(self, geometry: Geometry, batch: int, capacity: int) -> list[tuple[int, ...]]:
+        """The shapes of the tensors that are kept, all layers in each."""
+        raise NotImplementedError
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the storage that was allocated, filled or not."""
+        return sum(tensor.untyped_storage().nbytes() for tensor in self.storage)
+
+    def room(self, new: int) -> slice:
+        """Where so many new positions go. Raises ValueError where no room is left."""
+        end = self.length + new
+        if end > self.capacity:
+            raise ValueError(f"the cache holds {self.capacity} positions; {end} do not fit")
+        return slice(self.length, end)
+
+
+class KVCache(Cache):
+    """Keys and values of grouped attention, one of each a kv-head."""
+
+    def shapes(self, geometry: Geometry, batch: int, capacity: int) -> list[tuple[int, ...]]:
+        return [(geometry.layers, batch, geometry.kv_heads, capacity, geometry.head_dim)] * 2
 
     def append(
         self, layer: int, key: Float[Tensor, "B K T D"], value: Float[Tensor, "B K T D"]
     ) -> tuple[Float[Tensor, "B K S D"], Float[Tensor, "B K S D"]]:
-        """Stores new positions after the filled ones; gives views of all S so far.
-
-        `length` moves when the whole model is through. Raises ValueError where no room is left.
-        """
-        start, end = self.length, self.length + key.shape[2]
-        _check_room(self.positions, end)
-        self.keys[layer, :, :, start:end] = key
-        self.values[layer, :, :, start:end] = value
-        return self.keys[layer, :, :, :end], self.values[layer, :, :, :end]
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the storage that was allocated, filled or not."""
-        return self.keys.untyped_storage().nbytes() + self.values.untyped_storage().nbytes()
+        """Gives views, no copies."""
+        new, (keys, values) = self.room(key.shape[2]), self.storage
+        keys[layer, :, :, new] = key
+        values[layer, :, :, new] = value
+        return keys[layer, :, :, : new.stop], values[layer, :, :, : new.stop]
 
 
-class LatentCache:
+class LatentCache(Cache):
     """Of latent attention only the latent and the shared rotary key, side by side: R + P numbers a token."""
 
-    def __init__(
-        self, geometry: Geometry, batch: int, positions: int, dtype: torch.dtype, device: torch.device | str
-    ) -> None:
-        shape = (geometry.layers, batch, positions, geometry.latent_dim + geometry.rope_dim)
-        self.kept = torch.zeros(shape, dtype=dtype, device=device)
-        self.length = 0
-        self.positions = positions
+    def shapes(self, geometry: Geometry, batch: int, capacity: int) -> list[tuple[int, ...]]:
+        return [(geometry.layers, batch, capacity, geometry.latent_dim + geometry.rope_dim)]
 
-    def append(self, layer: int, kept: Float[Tensor, "B T RP"]) -> Float[Tensor, "B S RP"]:
-        """As `KVCache.append`."""
-        start, end = self.length, self.length + kept.shape[1]
-        _check_room(self.positions, end)
-        self.kept[layer, :, start:end] = kept
-        return self.kept[layer, :, :end]
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of the storage that was allocated, filled or not."""
-        return self.kept.untyped_storage().nbytes()
-
-
-Cache = KVCache | LatentCache
+    def append(self, layer: int, latent: Float[Tensor, "B T RP"]) -> Float[Tensor, "B S RP"]:
+        """Gives a view, no copy."""
+        new, (latents,) = self.room(latent.shape[1]), self.storage
+        latents[layer, :, new] = latent
+        return latents[layer, :, : new.stop]
 
 
 def make_cache(
-    geometry: Geometry, batch: int, positions: int, dtype: torch.dtype, device: torch.device | str = "cpu"
+    geometry: Geometry, batch: int, capacity: int, dtype: torch.dtype, device: torch.device | str = "cpu"
 ) -> Cache:
     """An empty cache of the kind that this geometry's attention fills."""
-    kind = LatentCache if geometry.is_latent else KVCache
-    return kind(geometry, batch, positions, dtype, device)
-
-
-def _check_room(positions: int, end: int) -> None:
-    if end > positions:
-        raise ValueError(f"the cache holds {positions} positions; {end} do not fit")
+    _, cache_class = geometry.kind.modules()
+    return cache_class(geometry, batch, capacity, dtype, device)

@@ -1,4 +1,4 @@
-"""The model of vectors: the same blocks as a GPT's between other ends, and every position sees every other."""
+"""The model of vectors: the blocks of a GPT with another input and output, and every position sees every other."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from src.ends import VectorEnds
 from src.geometry import Geometry
+from src.io_spec import VectorSpec
 from src.model.gpt import Block
 from src.model.norms import make_norm
 
@@ -22,18 +22,18 @@ class VectorModel(nn.Module):
     first token of BERT); positions, where the model learns them, are added to the vectors.
     """
 
-    def __init__(self, geometry: Geometry, ends: VectorEnds, dropout: float = 0.0, kernel: str = "auto") -> None:
+    def __init__(self, geometry: Geometry, spec: VectorSpec, dropout: float = 0.0, kernel: str = "auto") -> None:
         super().__init__()
         g = geometry
-        self.geometry, self.ends = geometry, ends
-        self.input = nn.Linear(ends.features, g.d_model, bias=g.bias) if g.linear_ends else None
-        self.query = nn.Embedding(1, g.d_model) if ends.is_pooled else None
+        self.geometry, self.spec = geometry, spec
+        self.input = nn.Linear(spec.features, g.d_model, bias=g.bias) if g.linear_ends else None
+        self.query = nn.Embedding(1, g.d_model) if spec.is_pooled else None
         self.positions = nn.Embedding(g.context_length, g.d_model) if g.positions == "learned" else None
         self.dropout = nn.Dropout(dropout) if dropout else None
-        seen = replace(g, context_length=g.context_length + ends.is_pooled)
+        seen = replace(g, context_length=g.context_length + spec.is_pooled)
         self.blocks = nn.ModuleList(Block(seen, layer, dropout, kernel, is_causal=False) for layer in range(g.layers))
         self.norm = make_norm(g)
-        self.output = nn.Linear(g.d_model, ends.outputs, bias=g.bias) if g.linear_ends else None
+        self.output = nn.Linear(g.d_model, spec.outputs, bias=g.bias) if g.linear_ends else None
 
     def forward(self, vectors: Float[Tensor, "B T F"]) -> Float[Tensor, "B A O"]:
         """One answer a position, or one for the sequence.

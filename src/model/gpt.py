@@ -9,9 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from src.geometry import Geometry
-from src.model.attention import GroupedAttention, Inside
+from src.model.attention import AttentionLayer, Intermediates
 from src.model.cache import Cache, make_cache
-from src.model.latent import LatentAttention
 from src.model.norms import make_norm
 
 ACTIVATIONS = {
@@ -92,7 +91,7 @@ class GPT(nn.Module):
             cache.length = start + tokens.shape[1]
         return self.output(self.norm(x))
 
-    def look_inside(self, tokens: Int[Tensor, "B T"]) -> list[Inside]:
+    def look_inside(self, tokens: Int[Tensor, "B T"]) -> list[Intermediates]:
         """Every layer's attention opened up, on its way through the whole model."""
         x = self._embed(tokens, 0)
         layers = []
@@ -101,7 +100,7 @@ class GPT(nn.Module):
             x = block(x)
         return layers
 
-    def make_cache(self, batch: int, positions: int | None = None, dtype: torch.dtype | None = None) -> Cache:
+    def make_cache(self, batch: int, capacity: int | None = None, dtype: torch.dtype | None = None) -> Cache:
         """An empty cache on the model's device; of the whole context unless said.
 
         Without a dtype it has that of the keys that will come: autocast's where it is on, else the weights'.
@@ -111,7 +110,7 @@ class GPT(nn.Module):
             device = weight.device.type
             autocast = torch.is_autocast_enabled(device)
             dtype = torch.get_autocast_dtype(device) if autocast else weight.dtype
-        return make_cache(self.geometry, batch, positions or self.geometry.context_length, dtype, weight.device)
+        return make_cache(self.geometry, batch, capacity or self.geometry.context_length, dtype, weight.device)
 
     def _embed(self, tokens: Tensor, start: int) -> Float[Tensor, "B T E"]:
         end = start + tokens.shape[1]
@@ -123,7 +122,7 @@ class GPT(nn.Module):
         return x if self.dropout is None else self.dropout(x)
 
 
-def make_attention(geometry: Geometry, layer: int, dropout: float, kernel: str) -> GroupedAttention | LatentAttention:
-    """The attention of one layer, of the geometry's kind; both kinds answer the same calls."""
-    kind = LatentAttention if geometry.is_latent else GroupedAttention
-    return kind(geometry, layer, dropout, kernel)
+def make_attention(geometry: Geometry, layer: int, dropout: float, kernel: str) -> AttentionLayer:
+    """The attention of one layer, of the geometry's kind; all kinds answer the same calls."""
+    layer_class, _ = geometry.kind.modules()
+    return layer_class(geometry, layer, dropout, kernel)

@@ -31,9 +31,9 @@ def initialise(model: GPT | VectorModel, kind: str, seed: int) -> None:
 
 
 def _parts(module_name: str, name: str, parameter: Tensor, model: GPT | VectorModel) -> list[tuple[str, Tensor]]:
-    """A joint matrix counts as the matrices laid into it: queries then agree over kv-head counts."""
+    """A fused projection counts as the matrices laid into it: queries then agree over kv-head counts."""
     owner_name, _, own_name = module_name.rpartition(".")
-    widths: dict[str, int] | None = getattr(model.get_submodule(owner_name), "joint", {}).get(own_name)
+    widths: dict[str, int] | None = getattr(model.get_submodule(owner_name), "fused_projections", {}).get(own_name)
     if widths is None:
         return [(f"{module_name}.{name}", parameter)]
     parts = zip(widths, parameter.split(list(widths.values())), strict=True)

@@ -18,12 +18,11 @@ from torch.overrides import TorchFunctionMode
 
 from src.errors import ConfigError
 from src.geometry import Geometry
-from src.model.attention import GroupedAttention
+from src.model.attention import AttentionLayer
 from src.model.cache import make_cache
 from src.model.encoder import VectorModel
 from src.model.gpt import GPT, make_attention
 from src.model.kernels import resolve
-from src.model.latent import LatentAttention, absorbs
 
 PHASES = ("training", "prefill", "decode")
 
@@ -35,7 +34,7 @@ def kernel_report(model: GPT | VectorModel, dtype: torch.dtype | None = None) ->
     for it. `dtype` is that of queries, keys and values: autocast's, where it is on; else the weights'.
     """
     (first, *_) = (block.attention for block in model.blocks)
-    assert isinstance(first, GroupedAttention | LatentAttention)
+    assert isinstance(first, AttentionLayer)
     weight = first.output.weight
     layer = _small_layer(first.geometry, first.kernel, first.dropout, weight.device, dtype or weight.dtype)
     context = first.geometry.context_length
@@ -49,8 +48,7 @@ def kernel_report(model: GPT | VectorModel, dtype: torch.dtype | None = None) ->
         name = resolve(first.kernel, new=new[phase], dropout=first.dropout if phase == "training" else 0.0)
         if name in ("fused", "repeat"):
             name = f"{name}:{_backend(call)}"
-        is_absorbed = model.geometry.is_latent and absorbs(new[phase], phase != "training")
-        report[phase] = f"absorbed:{name}" if is_absorbed else name
+        report[phase] = first.kernel_name(name, new[phase], has_cache=phase != "training")
     return report
 
 
@@ -78,15 +76,13 @@ def check_kernel(
 
 def _small_layer(
     geometry: Geometry, kernel: str, dropout: float, device: torch.device | str, dtype: torch.dtype
-) -> GroupedAttention | LatentAttention:
+) -> AttentionLayer:
     """One layer of the same heads in a narrow model: the model's width decides no kernel."""
     narrow = replace(geometry, layers=1, d_model=8)
     return make_attention(narrow, 0, dropout, kernel).to(device=device, dtype=dtype)
 
 
-def _calls(
-    layer: GroupedAttention | LatentAttention, tokens: int, *, is_causal: bool = True
-) -> list[Callable[[], None]]:
+def _calls(layer: AttentionLayer, tokens: int, *, is_causal: bool = True) -> list[Callable[[], None]]:
     """What a model asks of a layer in each of the phases."""
     weight = layer.output.weight
     x = torch.zeros(1, tokens, layer.geometry.d_model, device=weight.device, dtype=weight.dtype)

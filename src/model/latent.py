@@ -24,21 +24,20 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from src.geometry import Geometry
-from src.model.attention import Inside, combine_heads, split_heads, start_of
+from src.model.attention import AttentionLayer, Intermediates, combine_heads, split_heads, start_of
 from src.model.cache import LatentCache
 from src.model.kernels import FOLD_AT_MOST, attend, attention_weights, resolve, visible
 from src.model.norms import make_latent_norm
 from src.model.rotary import Rotary
 
 
-class LatentAttention(nn.Module):
-    """Attention of one layer. `projection` holds query, latent and rotary-key rows, `up` key and value rows."""
+class LatentAttention(AttentionLayer):
+    """`projection` holds query, latent and rotary-key rows, `up` key and value rows."""
 
     def __init__(self, geometry: Geometry, layer: int, dropout: float = 0.0, kernel: str = "auto") -> None:
-        super().__init__()
+        super().__init__(geometry, layer, dropout, kernel)
         g = geometry
-        self.geometry, self.layer, self.dropout, self.kernel = geometry, layer, dropout, kernel
-        self.joint = {
+        self.fused_projections = {
             "projection": {
                 "query": g.heads * (g.head_dim + g.rope_dim),
                 "latent": g.latent_dim,
@@ -46,7 +45,7 @@ class LatentAttention(nn.Module):
             },
             "up": {"key": g.attention_width, "value": g.attention_width},
         }
-        self.widths = list(self.joint["projection"].values())
+        self.widths = list(self.fused_projections["projection"].values())
         self.projection = nn.Linear(g.d_model, sum(self.widths), bias=g.bias)
         self.norm = make_latent_norm(g)
         self.up = nn.Linear(g.latent_dim, 2 * g.attention_width, bias=False)
@@ -63,12 +62,12 @@ class LatentAttention(nn.Module):
         mask: Bool[Tensor, "#B #H #T S"] | None = None,
         is_causal: bool = True,
     ) -> Float[Tensor, "B T E"]:
-        """As `GroupedAttention.forward`; a few new positions on a cache meet it in the absorbed form."""
-        q, kept = self._queries_and_kept(x, memory, start_of(cache, memory))
+        """As every layer's; a few new positions on a cache meet it in the absorbed form."""
+        q, cached = self._queries_and_cached(x, memory, start_of(cache, memory))
         if cache is not None:
-            kept = cache.append(self.layer, kept)
+            cached = cache.append(self.layer, cached)
         form = self._absorbed if absorbs(x.shape[1], cache is not None) else self._plain
-        return self.output(combine_heads(form(q, kept, mask, is_causal and memory is None)))
+        return self.output(combine_heads(form(q, cached, mask, is_causal and memory is None)))
 
     def look_inside(
         self,
@@ -77,16 +76,16 @@ class LatentAttention(nn.Module):
         memory: Float[Tensor, "B S E"] | None = None,
         mask: Bool[Tensor, "#B #H #T S"] | None = None,
         is_causal: bool = True,
-    ) -> Inside:
+    ) -> Intermediates:
         """The plain form written out, without dropout, and everything on its way."""
-        q, kept = self._queries_and_kept(x, memory, start_of(None, memory))
-        latent, _ = self._parts(kept)
-        k, v = self._keys_and_values(kept)
+        q, cached = self._queries_and_cached(x, memory, start_of(None, memory))
+        latent, _ = self._latent_and_rope_key(cached)
+        k, v = self._keys_and_values(cached)
         mask = visible(mask, is_causal and memory is None, q.shape[2], k.shape[2], x.device)
         scores, weights = attention_weights(q, k, self.scale, mask)
         heads = weights @ v
         concatenated = combine_heads(heads)
-        return Inside(
+        return Intermediates(
             query_features=self._project(x)[0],
             key_features=combine_heads(k),
             value_features=combine_heads(v),
@@ -101,48 +100,51 @@ class LatentAttention(nn.Module):
             latent=latent,
         )
 
+    def kernel_name(self, kernel: str, new: int, has_cache: bool) -> str:
+        return f"absorbed:{kernel}" if absorbs(new, has_cache) else kernel
+
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         q, latent, rope_key = self.projection(x).split(self.widths, dim=2)
         return q, latent, rope_key
 
-    def _queries_and_kept(
+    def _queries_and_cached(
         self, x: Tensor, memory: Tensor | None, start: int | None
     ) -> tuple[Float[Tensor, "B H T DP"], Float[Tensor, "B S RP"]]:
-        """Queries, turned where rotary, and what is kept of each token: the normed latent and the rotary key."""
+        """Queries, turned where rotary, and what is cached of each token: the normed latent and the rotary key."""
         g = self.geometry
         features, latent, rope_key = self._project(x)
         if memory is not None:
             _, latent, rope_key = self._project(memory)
         q = split_heads(features, g.heads)  # B H T D+P
         if self.rotary is not None and start is not None:
-            straight, turned = q.split([g.head_dim, g.rope_dim], dim=3)
-            q = torch.cat([straight, self.rotary(turned, start)], dim=3)
+            nope, rope = q.split([g.head_dim, g.rope_dim], dim=3)
+            q = torch.cat([nope, self.rotary(rope, start)], dim=3)
             rope_key = self.rotary(rope_key[:, None], start)[:, 0]  # B S P
         return q, torch.cat([self.norm(latent), rope_key], dim=2)
 
-    def _parts(self, kept: Tensor) -> tuple[Float[Tensor, "B S R"], Float[Tensor, "B S P"]]:
-        latent, rope_key = kept.split([self.geometry.latent_dim, self.geometry.rope_dim], dim=2)
+    def _latent_and_rope_key(self, cached: Tensor) -> tuple[Float[Tensor, "B S R"], Float[Tensor, "B S P"]]:
+        latent, rope_key = cached.split([self.geometry.latent_dim, self.geometry.rope_dim], dim=2)
         return latent, rope_key
 
-    def _keys_and_values(self, kept: Tensor) -> tuple[Float[Tensor, "B H S DP"], Float[Tensor, "B H S D"]]:
+    def _keys_and_values(self, cached: Tensor) -> tuple[Float[Tensor, "B H S DP"], Float[Tensor, "B H S D"]]:
         g = self.geometry
-        latent, rope_key = self._parts(kept)
+        latent, rope_key = self._latent_and_rope_key(cached)
         k, v = (split_heads(part, g.heads) for part in self.up(latent).chunk(2, dim=2))  # B H S D
         shared = rope_key[:, None].expand(-1, g.heads, -1, -1)  # B H S P
         return torch.cat([k, shared], dim=3), v
 
-    def _plain(self, q: Tensor, kept: Tensor, mask: Tensor | None, is_causal: bool) -> Float[Tensor, "B H T D"]:
-        k, v = self._keys_and_values(kept.to(q.dtype))
+    def _plain(self, q: Tensor, cached: Tensor, mask: Tensor | None, is_causal: bool) -> Float[Tensor, "B H T D"]:
+        k, v = self._keys_and_values(cached.to(q.dtype))
         return self._attend(q, k, v, mask, is_causal)
 
-    def _absorbed(self, q: Tensor, kept: Tensor, mask: Tensor | None, is_causal: bool) -> Float[Tensor, "B H T D"]:
+    def _absorbed(self, q: Tensor, cached: Tensor, mask: Tensor | None, is_causal: bool) -> Float[Tensor, "B H T D"]:
         """MQA over the latents: one kv-head, R + P wide, whose first R numbers are its value too."""
         g = self.geometry
         # Views of the present weight: a stored product would be stale after the next training step.
         up_key, up_value = self.up.weight.view(2, g.heads, g.head_dim, g.latent_dim)  # H D R
-        straight, turned = q.split([g.head_dim, g.rope_dim], dim=3)
-        q = torch.cat([straight @ up_key, turned], dim=3)  # B H T R+P
-        k = kept[:, None]  # B 1 S R+P
+        nope, rope = q.split([g.head_dim, g.rope_dim], dim=3)
+        q = torch.cat([nope @ up_key, rope], dim=3)  # B H T R+P
+        k = cached[:, None]  # B 1 S R+P
         kernel = resolve(self.kernel, new=q.shape[2], has_mask=mask is not None)
         # The fused kernels want keys and values of one width; the whole row serves, its tail is cut off after.
         v = k[..., : g.latent_dim] if kernel in ("folded", "math") else k

@@ -1,4 +1,4 @@
-"""What a sweep's command varies: Hydra's comma lists, and lists of settings that vary together.
+"""What a sweep's command varies (Hydra's comma lists, and lists of settings that vary together), and its points.
 
 heads=1,2,4 seed=range(3)                    two axes: 9 points
 "(heads,kv_heads)=(8,8),(8,2),(8,1)"         one axis of two settings: 3 points
@@ -174,7 +174,6 @@ def _refuse_one_for_all(axis: Axis) -> None:
             raise ConfigError(f"{name} is one for a whole sweep; give it one value, and start one sweep for each")
 
 
-# From a request to its points: Hydra composes once for each choice of groups, values are set on what it composed.
 Compose = Callable[[Sequence[str]], DictConfig]
 """Composes the settings of some overrides; raises ConfigError where they cannot be composed."""
 
@@ -248,14 +247,11 @@ def _point(choices: dict[str, Choice], composed: DictConfig | ConfigError, value
         return Point(choices, None, str(error))
 
 
-# Every configuration that Hydra-style overrides with comma lists ask for.
 def grid(overrides: Sequence[str]) -> Iterator[Config]:
     """The configurations of all combinations, the last list varying fastest; paired lists as in a sweep.
 
     Raises ConfigError for what is unknown, ill-typed or not readable.
     """
-    from src.sweeps.grid import points, read_request
-
     for point in points(read_request(overrides), composed):
         if point.config is None:
             raise ConfigError(point.reason or f"{point.overrides} cannot be")

@@ -1,8 +1,11 @@
-"""What a job may touch in the process that it shares with others is put back after it."""
+"""One isolated job: however it ends, it ends as an outcome, its record says the same, and nothing of it is left in
+the process that it shares with others.
+"""
 
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import random
@@ -10,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,18 +22,132 @@ from typing import Any
 from src.config import Config
 from src.errors import RunError, RunHeld
 from src.geometry import Geometry
-from src.record import Record, Status, now
-from src.sweeps.states import State
-from src.training.environment import code_identity, environment
+from src.record import Record, Status, one_line
+from src.run_status import RunStatus, State
+from src.sweeps.plan import keep_data
+from src.training.environment import (
+    JOB_ID_VARIABLE,
+    LAUNCHER_VARIABLE,
+    SUBMITTED_CODE_VARIABLE,
+    code_identity,
+    environment,
+)
 from src.training.events import Sink
-from src.training.folder import claim
+from src.training.folder import claim, new_record
 from src.training.plan import LoadData, Plan, plan_run
 from src.training.stop import StopFlag
 
+OpenSinks = Callable[[Config, Path, int], Sequence[Sink]]
+
+
+class WorkerKilled(RuntimeError):
+    """The process of a job went away without a word."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one attempt at a job ended; `running`: another process holds the run. Plain values: nothing else of the
+    job outlives it."""
+
+    state: State
+    error: str | None = None
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, status: RunStatus) -> Outcome:
+        return cls(status.state, status.error)
+
+
+def run_job(config: Config, launch_dir: Path, stop: StopFlag, load: LoadData, open_sinks: OpenSinks) -> Outcome:
+    """Runs what is missing of one job. Raises nothing."""
+    since = time.monotonic()
+    with isolated(stop):
+        outcome = _run(config, launch_dir, stop, load, open_sinks)
+    return replace(outcome, seconds=time.monotonic() - since)
+
+
+def _run(config: Config, launch_dir: Path, stop: StopFlag, load: LoadData, open_sinks: OpenSinks) -> Outcome:
+    plan: Plan | None = None
+    try:
+        plan = plan_run(config, launch_dir, load)
+        from src.training.run import run  # torch: not before a job is sure to be possible
+
+        record = run(plan, open_sinks, stop).record
+        return Outcome(record.status, record.error_line)
+    except RunHeld as error:
+        return Outcome("running", str(error))
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            stop.signal_number = signal.SIGINT
+        from src.training.run import status_of
+
+        status = status_of(error)
+        if plan is not None:
+            record_ending(plan.folder, config, plan.geometry, status, error)
+        return Outcome(status, one_line(type(error).__name__, str(error)))
+
+
+def record_ending(folder: Path, config: Config, geometry: Geometry, status: Status, error: BaseException) -> None:
+    """Writes the ending of a run that could not write it itself.
+
+    Leaves alone a run that another process holds or that is finished, and a folder that cannot be written.
+    """
+    try:
+        held = claim(folder.parent, folder.name, "auto")
+    except RunError:
+        return
+    try:
+        record = held.previous or _first_record(folder, config, geometry)
+        if record.status != "finished":
+            _with_open_segment(record).ended(status, record.summary, error).write(folder)
+    except OSError:
+        pass  # a full or read-only disk; the sweep's table still says it
+    finally:
+        held.release()
+
+
+def _first_record(folder: Path, config: Config, geometry: Geometry) -> Record:
+    record = new_record(
+        folder.name, folder.name.rpartition("-")[2], config.model_dump(), geometry=geometry.as_dict()
+    )  # fmt: skip
+    return record.begun(0, record.environment["host"])
+
+
+def _with_open_segment(record: Record) -> Record:
+    """The record with a segment for this attempt, where its last one has ended."""
+    last = record.segments[-1] if record.segments else {"from_step": 0, "status": "not_run"}
+    return record.begun(last["from_step"], environment()["host"]) if "status" in last else record
+
+
+@dataclass(frozen=True)
+class Task:
+    """A job to send to another machine: its settings, where its relative paths start, and the code it was sent with."""
+
+    config: Mapping[str, Any]
+    launch_dir: str
+    code: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, config: Config, launch_dir: Path) -> Task:
+        return cls(config.model_dump(), str(launch_dir), code_identity())
+
+    def run(self, open_sinks: OpenSinks, launcher: str | None = None, job_id: str | None = None) -> Outcome:
+        """Runs the job in this process. The record names `launcher` and `job_id`; None: what the cluster says."""
+        variables = {
+            LAUNCHER_VARIABLE: launcher,
+            JOB_ID_VARIABLE: job_id,
+            SUBMITTED_CODE_VARIABLE: json.dumps(self.code),
+        }
+        os.environ.update({name: value for name, value in variables.items() if value is not None})
+        with StopFlag() as stop:
+            return run_job(Config.of(self.config), Path(self.launch_dir), stop, keep_data(), open_sinks)
+
 
 @contextmanager
-def guard(stop: StopFlag) -> Iterator[None]:
-    """Restores environment, working folder, signal handlers, log handlers, global random states and torch's modes.
+def isolated(stop: StopFlag) -> Iterator[None]:
+    """Puts back what a job may touch in the process that it shares with others.
+
+    That is environment, working folder, signal handlers, log handlers, global random states and torch's modes.
 
     Memory that the job left in reference cycles, as a traceback does, is freed too. Signal handlers stay as they are
     once `stop` was raised: it has then put back those from before the sweep.
@@ -118,106 +235,3 @@ def _free_memory() -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
-
-
-# One job as an island: however it ends, it ends as an outcome, and its record says the same.
-OpenSinks = Callable[[Config, Path, int], Sequence[Sink]]
-
-
-class WorkerKilled(RuntimeError):
-    """The process of a job went away without a word."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How one attempt at a job ended; `running`: another process holds the run. Plain values: nothing else of the
-    job outlives it."""
-
-    state: State
-    error: str | None = None
-    seconds: float = 0.0
-
-
-def run_job(
-    config: Config, launch_dir: Path, stop: StopFlag, load: LoadData, open_sinks: OpenSinks | None = None
-) -> Outcome:
-    """Runs what is missing of one job. Raises nothing."""
-    since = time.monotonic()
-    with guard(stop):
-        outcome = _run(config, launch_dir, stop, load, open_sinks)
-    return Outcome(outcome.state, outcome.error, time.monotonic() - since)
-
-
-def _run(config: Config, launch_dir: Path, stop: StopFlag, load: LoadData, open_sinks: OpenSinks | None) -> Outcome:
-    plan: Plan | None = None
-    try:
-        plan = plan_run(config, launch_dir, load)
-        from src.training.run import run
-
-        if open_sinks is None:
-            from src.training.sinks import open_sinks
-        record = run(plan, open_sinks, stop).record
-        return Outcome(
-            record.status, in_one_line(record.error["type"], record.error["message"]) if record.error else None
-        )
-    except RunHeld as error:
-        return Outcome("running", str(error))
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            stop.signal_number = signal.SIGINT
-        from src.training.run import status_of
-
-        status = status_of(error)
-        if plan is not None:
-            record_ending(plan.folder, config, plan.geometry, status, error)
-        return Outcome(status, in_one_line(type(error).__name__, str(error)))
-
-
-def record_ending(folder: Path, config: Config, geometry: Geometry, status: Status, error: BaseException) -> None:
-    """Writes the ending of a run that could not write it itself.
-
-    Leaves alone a run that another process holds or that is finished, and a folder that cannot be written.
-    """
-    try:
-        held = claim(folder.parent, folder.name, "auto")
-    except RunError:
-        return
-    try:
-        record = held.previous or _first_record(folder, config, geometry)
-        if record.status != "finished":
-            _with_open_segment(record).ended(status, record.summary, error).write(folder)
-    except OSError:
-        pass  # a full or read-only disk; the sweep's table still says it
-    finally:
-        held.release()
-
-
-def _with_open_segment(record: Record) -> Record:
-    """The record with a segment for this attempt, where its last one has ended."""
-    last = record.segments[-1] if record.segments else {"segment": 0, "from_step": 0, "status": "not_run"}
-    if "status" not in last:
-        return record
-    attempt = {"segment": last["segment"] + 1, "from_step": last["from_step"], "started_at": now()}
-    return replace(record, segments=[*record.segments, {**attempt, "host": environment()["host"]}])
-
-
-def in_one_line(kind: str, message: str) -> str:
-    first = message.strip().splitlines()
-    return f"{kind}: {first[0]}" if first else kind
-
-
-def _first_record(folder: Path, config: Config, geometry: Geometry) -> Record:
-    began = now()
-    return Record(
-        run_id=folder.name,
-        status="running",
-        config=config.model_dump(),
-        config_hash=folder.name.rpartition("-")[2],
-        code=code_identity(),
-        data={},
-        environment=environment(),
-        geometry=geometry.as_dict(),
-        costs={},
-        started_at=began,
-        segments=[{"segment": 1, "from_step": 0, "started_at": began, "host": environment()["host"]}],
-    )

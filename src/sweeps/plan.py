@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
-from itertools import islice
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from src.config import Config, DataConfig
-from src.errors import ConfigError, RunError, UserError
+from src.data.load import Data
+from src.errors import ConfigError, UserError
 from src.geometry import Geometry
-from src.record import RECORD, Record
+from src.run_status import RunStatus, label_of
+from src.sweep_file import PlannedPoint, skipped_id
 from src.sweeps.grid import Point, Request
-from src.sweeps.states import Standing, is_missing, label_of, standing
 from src.training.plan import LoadData, load_data, plan_run
 
 
@@ -29,7 +27,7 @@ class Job:
     fixed: tuple[str, ...]
     config: Config
     geometry: Geometry
-    train_tokens: int | None
+    epoch_tokens: float | None
     run_id: str
     folder: Path
 
@@ -41,10 +39,15 @@ class Job:
     @property
     def is_missing(self) -> bool:
         """Whether it has to be run, as its folder stands now."""
-        return is_missing(self.standing(), self.config.sweep.max_attempts, self.config.sweep.retry)
+        return self.has_to_run(self.status())
 
-    def standing(self) -> Standing:
-        return standing(self.folder)
+    def has_to_run(self, status: RunStatus) -> bool:
+        """Whether it has to be run where it stands so."""
+        return status.is_missing(self.config.sweep.max_attempts, self.config.sweep.retry)
+
+    def status(self) -> RunStatus:
+        """How it stands now, as its folder says."""
+        return RunStatus.of(self.folder, self.values)
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,11 @@ class Invalid:
     @property
     def label(self) -> str:
         return label_of(self.values)
+
+    @property
+    def run_id(self) -> str:
+        """The name under which it is counted, as there is no run."""
+        return skipped_id(self.overrides)
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,12 @@ class SweepPlan:
     def seeds(self) -> list[int]:
         return sorted({job.config.seed for job in self.jobs})
 
+    @property
+    def planned_points(self) -> list[PlannedPoint]:
+        """Every job, and every point that cannot be, as sweep.json keeps them."""
+        jobs = [PlannedPoint(job.run_id, job.overrides, job.values) for job in self.jobs]
+        return jobs + [PlannedPoint(each.run_id, each.overrides, each.values, each.reason) for each in self.invalid]
+
 
 def plan_sweep(request: Request, points: Iterable[Point], launch_dir: Path, load: LoadData | None = None) -> SweepPlan:
     """The plan of these points; relative paths start at `launch_dir`.
@@ -129,20 +143,15 @@ def plan_sweep(request: Request, points: Iterable[Point], launch_dir: Path, load
 
 def keep_data() -> LoadData:
     """A loader that keeps what it loaded: the jobs of a sweep read the same text."""
-    kept: dict[tuple[str, Path], Any] = {}
+    kept: dict[tuple[str, Path], Data] = {}
 
-    def load(data: DataConfig, launch_dir: Path) -> Any:
+    def load(data: DataConfig, launch_dir: Path) -> Data:
         key = data.model_dump_json(), launch_dir
         if key not in kept:
             kept[key] = load_data(data, launch_dir)
         return kept[key]
 
     return load
-
-
-def _length(corpus: Any) -> int | None:
-    tokens = getattr(corpus, "train_tokens", None)
-    return None if tokens is None else len(tokens)
 
 
 def _job(number: int, point: Point, request: Request, launch_dir: Path, load: LoadData) -> Job:
@@ -156,93 +165,7 @@ def _job(number: int, point: Point, request: Request, launch_dir: Path, load: Lo
         fixed=request.fixed,
         config=run.config,
         geometry=run.geometry,
-        train_tokens=_length(run.data),
+        epoch_tokens=run.data.epoch_tokens(run.config.context_length),
         run_id=run.run_id,
         folder=run.folder,
     )
-
-
-# How long a sweep may take and how much it may write, judged by runs that are finished.
-MOST_RECORDS = 400
-"""Records looked at, so that a plan over many old runs stays quick."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Of the jobs given: seconds one after another and bytes written. `runs`: how many finished runs it stands on."""
-
-    seconds: float
-    bytes: float
-    runs: int
-
-
-@dataclass(frozen=True)
-class _Past:
-    kind: tuple[object, ...]
-    heads: tuple[object, ...]
-    tokens: float
-    seconds: float
-    folder: Path
-
-
-def estimate(jobs: Sequence[Job], runs_dir: Path) -> Estimate | None:
-    """What these jobs may cost; null where no finished run is like each of them."""
-    past = list(islice(_finished(runs_dir), MOST_RECORDS))
-    seconds = size = 0.0
-    used: set[Path] = set()
-    for job in jobs:
-        like = [run for run in past if run.kind == _kind(job.config)]
-        like = [run for run in like if run.heads == _heads(job.config)] or like
-        if not like:
-            return None
-        tokens = _tokens(job)
-        if tokens is None:
-            return None
-        seconds += median(run.seconds / run.tokens for run in like) * tokens
-        size += _folder_bytes(like[0].folder)
-        used |= {run.folder for run in like}
-    return Estimate(seconds, size, len(used))
-
-
-def _finished(runs_dir: Path) -> Iterator[_Past]:
-    for path in runs_dir.glob(f"*/*/{RECORD}"):
-        try:
-            record = Record.read(path.parent)
-            config = Config.of(record.config)
-        except (RunError, ValueError):
-            continue
-        seconds = _seconds(record)
-        tokens = record.summary.get("train/tokens")
-        if seconds is not None and tokens:
-            yield _Past(_kind(config), _heads(config), tokens, seconds, path.parent)
-
-
-def _seconds(record: Record) -> float | None:
-    """From start to end of a run that was never stopped; null for others, and where a clock ran backwards."""
-    if record.status != "finished" or len(record.segments) != 1 or record.ended_at is None:
-        return None
-    passed = (datetime.fromisoformat(record.ended_at) - datetime.fromisoformat(record.started_at)).total_seconds()
-    return passed if passed > 0 else None
-
-
-def _kind(config: Config) -> tuple[object, ...]:
-    model, training = config.model, config.training
-    return model.d_model, model.layers, config.context_length, training.batch_size, config.attention, config.data.name
-
-
-def _heads(config: Config) -> tuple[object, ...]:
-    return config.heads, config.kv_heads, config.head_dim
-
-
-def _tokens(job: Job) -> float | None:
-    training, context = job.config.training, job.config.context_length
-    if training.max_steps is not None:
-        return training.max_steps * training.batch_size * context
-    if job.train_tokens is None:
-        return None
-    windows = job.train_tokens / (getattr(job.config.data, "stride", None) or context)
-    return (training.epochs or 1) * windows * context
-
-
-def _folder_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,9 +1,10 @@
-"""Where launchers report: who runs, how each job ended, and whether any further one may start."""
+"""How a sweep goes on: launchers report here how each job ended, and learn whether any further one may start."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -11,15 +12,19 @@ from rich.text import Text
 
 from src.config import Config
 from src.metrics import duration_shown, shown
+from src.run_status import FAILED
+from src.sweeps.display import state_text
 from src.sweeps.job import Outcome
 from src.sweeps.plan import Job, SweepPlan, keep_data
-from src.sweeps.states import FAILED, state_text
 from src.training.events import Ended, Event, Sampled, Sink
 from src.training.plan import LoadData
 from src.training.stop import StopFlag
 
+logger = logging.getLogger("headcount")
+POLL_S = 1.0
 
-class Desk:
+
+class Progress:
     """The state of a sweep while its command lives. What is true of a run stands in its folder."""
 
     def __init__(self, plan: SweepPlan, console: Console, stop: StopFlag, load: LoadData | None = None) -> None:
@@ -43,7 +48,7 @@ class Desk:
     def ends(self, job: Job, outcome: Outcome) -> None:
         self.outcomes[job.run_id] = outcome
         parts = [f"{self._place(job)} {job.label}  ", state_text(outcome.state)]
-        loss = self._loss(job) if outcome.state == "finished" else None
+        loss = job.status().loss if outcome.state == "finished" else None
         if loss is not None:
             parts.append(f"  val loss {shown('val/loss', loss)}")
         if outcome.seconds:
@@ -67,13 +72,31 @@ class Desk:
         total = str(max(job.number for job in self._plan.jobs))
         return f"[{job.number:>{len(total)}}/{total}]"
 
-    def _loss(self, job: Job) -> float | None:
-        record = job.standing().record
-        return record.summary.get("val/loss") if record is not None else None
+
+RunJobs = Callable[[Sequence[Job], Progress], None]
+"""Runs jobs and reports each to the sweep's progress; returns when none is running any more."""
 
 
-# What a sweep's jobs show of themselves: a bar on a terminal while they run, and nothing once they are over.
-logger = logging.getLogger("headcount")
+def run_missing(jobs: Sequence[Job], run_jobs: RunJobs, progress: Progress) -> None:
+    """Runs the jobs that are not finished, and waits for those that other processes run."""
+    said = False
+    while not progress.is_stopping:
+        open_jobs = [job for job in jobs if not progress.has_ended(job)]
+        missing = [job for job in open_jobs if job.is_missing and _may_launch(job, progress)]
+        if missing:
+            run_jobs(missing, progress)
+            continue
+        held = [job for job in open_jobs if job.status().state == "running"]
+        if not held:
+            return
+        if not said:
+            progress.say(f"waiting for {len(held)} of the jobs, which other processes run: {held[0].label}, ...")
+            said = True
+        time.sleep(POLL_S)
+
+
+def _may_launch(job: Job, progress: Progress) -> bool:
+    return progress.launches.get(job.run_id, 0) < job.config.sweep.max_attempts
 
 
 def open_job_sinks(config: Config, folder: Path, segment: int, console: Console | None = None) -> Sequence[Sink]:

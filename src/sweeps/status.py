@@ -1,4 +1,4 @@
-"""How the runs of a group stand, read from their folders alone: quick for ten thousand of them."""
+"""How the runs of a group stand, read from their folders alone: quick for ten thousand of them; and its table."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -21,34 +20,13 @@ from rich.text import Text
 
 from src.errors import RunError
 from src.metrics import duration_shown, shown
-from src.record import METRICS, RECORD, decode
-from src.sweeps.manifest import read_plans
-from src.sweeps.states import FAILED, STATES, State, is_held_safely, label_of, state_text
+from src.record import METRICS, RECORD
+from src.run_status import FAILED, STATES, TO_CONTINUE, RunStatus, label_of
+from src.sweep_file import read_plans
+from src.sweeps.display import state_text
 
 _TAIL_BYTES = 4096
-
-
-@dataclass(frozen=True)
-class Seen:
-    """One run as it stands. `step` and `steps`: how far it is, where that is known."""
-
-    run_id: str
-    state: State
-    values: Mapping[str, Any]
-    step: int | None = None
-    steps: int | None = None
-    loss: float | None = None
-    seconds: float | None = None
-    error: str | None = None
-
-    @property
-    def arm(self) -> str:
-        """What it is compared by: its settings apart from the seed."""
-        return label_of({name: value for name, value in self.values.items() if name != "seed"}) or "(one arm)"
-
-    @property
-    def label(self) -> str:
-        return label_of(self.values) or self.run_id
+MOST_LINES = 20
 
 
 @dataclass
@@ -56,9 +34,9 @@ class Group:
     """A folder of runs, looked at again and again: a record that is over is read once."""
 
     folder: Path
-    _over: dict[str, tuple[int, Seen]] = field(default_factory=dict)
+    _over: dict[str, tuple[int, RunStatus]] = field(default_factory=dict)
 
-    def look(self) -> list[Seen]:
+    def look(self) -> list[RunStatus]:
         """Every run that was planned or is there. Raises RunError where there is no such folder."""
         planned, skipped = self._named("jobs"), self._named("skipped")
         try:
@@ -66,80 +44,55 @@ class Group:
         except OSError as error:
             raise RunError(f"{self.folder} is not a sweep's folder (runs/<group>): {error}") from None
         values = planned | skipped
-        there = {name: seen for name in sorted(names) if (seen := self._seen(name, values.get(name))) is not None}
+        there = {name: status for name in sorted(names) if (status := self._status(name, values.get(name))) is not None}
         if not planned and not there:
             raise RunError(f"{self.folder} holds no runs; name a sweep's folder (runs/<group>)")
-        missing = [Seen(name, "new", planned[name]) for name in planned if name not in there]
+        missing = [RunStatus.of(self.folder / name, planned[name]) for name in planned if name not in there]
         return [*there.values(), *missing]
 
     def _named(self, kind: str) -> dict[str, Mapping[str, Any]]:
         return {run["run_id"]: run["values"] for plan in read_plans(self.folder) for run in plan[kind]}
 
-    def _seen(self, name: str, values: Mapping[str, Any] | None) -> Seen | None:
-        path = self.folder / name / RECORD
+    def _status(self, name: str, values: Mapping[str, Any] | None) -> RunStatus | None:
+        folder = self.folder / name
         try:
-            changed = path.stat().st_mtime_ns
+            changed = (folder / RECORD).stat().st_mtime_ns
         except OSError:
             return None
         known = self._over.get(name)
         if known is not None and known[0] == changed:
             return known[1]
-        seen = _read(path, values)
-        if seen.state not in ("running", "killed"):
-            self._over[name] = changed, seen
-        return seen
+        status = RunStatus.of(folder, values)
+        if status.state not in ("running", "killed"):
+            self._over[name] = changed, status
+        return status
 
 
-def seconds_left(runs: Sequence[Seen]) -> float | None:
-    """When the runs that are under way and those not begun may be over; null while no run has ended or progressed."""
-    over = [run.seconds for run in runs if run.state == "finished" and run.seconds]
+def seconds_left(runs: Sequence[RunStatus]) -> float | None:
+    """When the runs that are under way and those not begun may be over; None while no run has ended or progressed."""
+    over = [run.seconds for run in runs if run.seconds]
     running = [run for run in runs if run.state == "running"]
     if not over or not running:
         return None
     usual = median(over)
-    begun = sum(usual * (1 - (run.step or 0) / run.steps) if run.steps else usual / 2 for run in running)
-    waiting = usual * sum(run.state in ("new", "killed", "preempted", "interrupted") for run in runs)
+    begun = sum(usual * (1 - _share_done(run)) for run in running)
+    waiting = usual * sum(run.state in ("not_run", *TO_CONTINUE) for run in runs)
     return (begun + waiting) / len(running)
 
 
-def best(runs: Sequence[Seen]) -> Seen | None:
+def best(runs: Sequence[RunStatus]) -> RunStatus | None:
     """The finished run with the lowest validation loss."""
     finished = [run for run in runs if run.state == "finished" and run.loss is not None]
     return min(finished, key=lambda run: run.loss or 0.0, default=None)
 
 
-def _read(path: Path, values: Mapping[str, Any] | None) -> Seen:
-    try:
-        record = json.loads(path.read_bytes())
-        return _of_record(path.parent, record, values)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return Seen(path.parent.name, "damaged", values or {}, error=f"{type(error).__name__}: {error}")
+def _share_done(run: RunStatus) -> float:
+    steps = _max_steps(run)
+    return (_last_step(run.folder) or 0) / steps if steps else 0.5
 
 
-def _of_record(folder: Path, record: Mapping[str, Any], values: Mapping[str, Any] | None) -> Seen:
-    state, config = record["status"], record["config"]
-    if values is None:
-        values = {name: config[name] for name in ("heads", "kv_heads", "seed") if config.get(name) is not None}
-    if state == "running" and not is_held_safely(folder):
-        state = "killed"
-    error = record["error"]
-    return Seen(
-        run_id=folder.name,
-        state=state,
-        values=values,
-        step=_last_step(folder) if state in ("running", "killed", "preempted", "interrupted") else None,
-        steps=config.get("training", {}).get("max_steps"),
-        loss=decode(record["summary"].get("val/loss")),
-        seconds=_seconds(record),
-        error=f"{error['type']}: {error['message'].splitlines()[0] if error['message'] else ''}" if error else None,
-    )
-
-
-def _seconds(record: Mapping[str, Any]) -> float | None:
-    if record["ended_at"] is None or len(record["segments"]) != 1:
-        return None
-    passed = datetime.fromisoformat(record["ended_at"]) - datetime.fromisoformat(record["started_at"])
-    return max(0.0, passed.total_seconds())
+def _max_steps(run: RunStatus) -> int | None:
+    return run.record.config.get("training", {}).get("max_steps") if run.record is not None else None
 
 
 def _last_step(folder: Path) -> int | None:
@@ -160,11 +113,7 @@ def _last_lines(path: Path) -> Iterator[bytes]:
         return
 
 
-# The table that `python -m src.sweep status` shows: arms, what runs, what failed, and when it may be over.
-MOST_LINES = 20
-
-
-def status_table(folder: Path, runs: Sequence[Seen]) -> RenderableType:
+def status_table(folder: Path, runs: Sequence[RunStatus]) -> RenderableType:
     """What to show of these runs."""
     parts: list[RenderableType] = [_by_arm(folder, runs)]
     parts += _lines([run for run in runs if run.state == "running"], _progress)
@@ -173,10 +122,10 @@ def status_table(folder: Path, runs: Sequence[Seen]) -> RenderableType:
     return Stack(*parts)
 
 
-def _by_arm(folder: Path, runs: Sequence[Seen]) -> Table:
-    arms: dict[str, list[Seen]] = {}
+def _by_arm(folder: Path, runs: Sequence[RunStatus]) -> Table:
+    arms: dict[str, list[RunStatus]] = {}
     for run in sorted(runs, key=_order):
-        arms.setdefault(run.arm, []).append(run)
+        arms.setdefault(_arm(run), []).append(run)
     states = [state for state in STATES if any(run.state == state for run in runs)]
     table = Table(title=Text(str(folder)), title_justify="left", box=box.SIMPLE)
     table.add_column("arm")
@@ -196,7 +145,12 @@ def _by_arm(folder: Path, runs: Sequence[Seen]) -> Table:
     return table
 
 
-def _order(run: Seen) -> tuple[object, ...]:
+def _arm(run: RunStatus) -> str:
+    """What a run is compared by: its settings apart from the seed."""
+    return label_of({name: value for name, value in run.values.items() if name != "seed"}) or "(one arm)"
+
+
+def _order(run: RunStatus) -> tuple[object, ...]:
     # Numbers by size and before text, whatever mixture the arms are made of.
     return tuple(
         (isinstance(value, str), str(value)) if not isinstance(value, int | float) else (False, f"{value:030.10f}")
@@ -204,21 +158,21 @@ def _order(run: Seen) -> tuple[object, ...]:
     )
 
 
-def _lines(runs: Sequence[Seen], note: object) -> Iterator[Text]:
-    assert callable(note)
+def _lines(runs: Sequence[RunStatus], note: Callable[[RunStatus], str]) -> Iterator[Text]:
     for run in runs[:MOST_LINES]:
         yield Text.assemble("  ", state_text(run.state), f"  {run.label}  {note(run)}")
     if len(runs) > MOST_LINES:
         yield Text(f"  ... and {len(runs) - MOST_LINES} more")
 
 
-def _progress(run: Seen) -> str:
-    if run.step is None:
+def _progress(run: RunStatus) -> str:
+    step, steps = _last_step(run.folder), _max_steps(run)
+    if step is None:
         return "starting"
-    return f"step {run.step:,}" + (f"/{run.steps:,} ({run.step / run.steps:.0%})" if run.steps else "")
+    return f"step {step:,}" + (f"/{steps:,} ({step / steps:.0%})" if steps else "")
 
 
-def _footer(folder: Path, runs: Sequence[Seen]) -> Iterator[str]:
+def _footer(folder: Path, runs: Sequence[RunStatus]) -> Iterator[str]:
     counts = Counter(run.state for run in runs)
     done = counts["finished"]
     planned = max(1, len(runs) - counts["skipped"])

@@ -12,7 +12,7 @@ from typing import Any
 from src.config import Config
 from src.errors import RunError
 from src.record import RECORD, Record, write_atomically
-from src.sweeps.manifest import read_plans
+from src.sweep_file import read_plans
 from src.training.plan import SCHEMA_VERSION, what_must_agree
 
 RATE = "training.learning_rate"
@@ -21,7 +21,7 @@ CHOSEN = "learning_rates.json"
 
 @dataclass(frozen=True)
 class Chosen:
-    """The best rate of an arm. `tried`: rate -> mean validation loss over the seeds, null where one did not finish."""
+    """The best rate of an arm. `tried`: rate -> mean validation loss over the seeds, None where one did not finish."""
 
     arm: dict[str, Any]
     learning_rate: float

@@ -14,9 +14,9 @@ import torch
 from src.config import Config, TrainingConfig
 from src.data.load import Batches, Data, EvaluationBatches
 from src.data.vocabulary import Vocabulary, vocabulary_of
-from src.ends import Ends, TokenEnds, ends_of
 from src.errors import RunError
 from src.geometry import Geometry
+from src.io_spec import IOSpec, TokenSpec, spec_of
 from src.model.encoder import VectorModel
 from src.model.gpt import GPT
 from src.model.init import initialise
@@ -116,7 +116,7 @@ class Parts:
 def build(config: Config, geometry: Geometry, data: Data, runtime: Runtime, clock: Callable[[], float]) -> Parts:
     """Fresh parts at step 0."""
     training = config.training
-    model = make_model(config, geometry, data.ends)
+    model = make_model(config, geometry, data.io_spec)
     initialise(model, config.model.init, config.seed)
     model = model.to(runtime.device, runtime.weight_dtype)
     batches = data.training_batches(config.context_length, training, config.seed)
@@ -139,17 +139,17 @@ def build(config: Config, geometry: Geometry, data: Data, runtime: Runtime, cloc
         stopwatch=Stopwatch(clock, runtime.synchronise, state.timed),
         state=state,
         total_steps=total_steps,
-        scale=Scale(data.ends, data.bytes_per_token, data.has_answers),
+        scale=Scale(data.io_spec, data.bytes_per_token, data.has_answers),
         found=found,
     )
 
 
-def make_model(config: Config, geometry: Geometry, ends: Ends) -> GPT | VectorModel:
+def make_model(config: Config, geometry: Geometry, spec: IOSpec) -> GPT | VectorModel:
     """A model whose weights are still to be filled; torch's own first filling does not touch its global stream."""
     with torch.random.fork_rng(devices=[]):
-        if isinstance(ends, TokenEnds):
-            return GPT(geometry, ends.vocabulary_size, config.model.dropout, config.attention_kernel)
-        return VectorModel(geometry, ends, config.model.dropout, config.attention_kernel)
+        if isinstance(spec, TokenSpec):
+            return GPT(geometry, spec.vocabulary_size, config.model.dropout, config.attention_kernel)
+        return VectorModel(geometry, spec, config.model.dropout, config.attention_kernel)
 
 
 def checkpoint_content(config: Config, geometry: Geometry, data: Data, parts: Parts) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def checkpoint_content(config: Config, geometry: Geometry, data: Data, parts: Pa
     return {
         "config": config.model_dump(),
         "geometry": asdict(geometry),
-        "ends": asdict(data.ends),
+        "ends": asdict(data.io_spec),
         "vocabulary": data.vocabulary.to_dict() if data.vocabulary is not None else None,
         "data_hash": data.hash,
         "model": parts.model.state_dict(),
@@ -238,7 +238,7 @@ def load_run(folder: Path) -> LoadedRun:
         raise RunError(f"{folder} {what}; name a run's folder: runs/<group>/<run_id>")
     config = Config.of(content["config"])
     geometry = Geometry(**content["geometry"])
-    model = make_model(config, geometry, ends_of(content["ends"]))
+    model = make_model(config, geometry, spec_of(content["ends"]))
     if not isinstance(model, GPT):
         raise RunError(f"{folder} holds a model of data={config.data.name}, which reads vectors and no text")
     vocabulary = vocabulary_of(content["vocabulary"])

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from src.data.load import EvaluationBatches
-from src.data.tasks.stream import answers as count_answers
-from src.ends import Ends, TokenEnds
+from src.data.load import EvaluationBatches, count_answers
+from src.io_spec import IOSpec, TokenSpec
 from src.model.losses import answer_loss
 from src.training.events import Phase
 from src.training.runtime import Runtime
@@ -23,7 +22,7 @@ class Scale:
     """How a mean loss is to be read: of tokens or vectors, the bytes of text that a token stands for, and whether
     answers can be right."""
 
-    ends: Ends
+    spec: IOSpec
     bytes_per_token: float | None
     has_answers: bool
 
@@ -38,7 +37,7 @@ class Evaluation:
 
     def row(self, scale: Scale) -> dict[str, float | int]:
         row: dict[str, float | int] = {"val/loss": self.loss, "val/tokens": self.tokens}
-        if not isinstance(scale.ends, TokenEnds):
+        if not isinstance(scale.spec, TokenSpec):
             return row
         bits = self.loss / math.log(2)
         row["val/perplexity"] = math.exp(self.loss) if self.loss < 700 else math.inf

@@ -1,29 +1,37 @@
-"""A run's folder: named by what the run is, held by one process at a time."""
+"""A run's folder: named by what the run is, held by one process at a time; and the record it starts with."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from src.config import Config, config_hash
 from src.errors import RunError, RunHeld
 from src.geometry import Geometry
-from src.record import LOCK, RECORD, Record, remove_stale_temporaries
+from src.record import LOCK, RECORD, Record, now, remove_stale_temporaries
+from src.training.environment import code_identity, environment
 
 
 def run_id(config: Config, geometry: Geometry, data_hash: str) -> str:
     """A name of letters, digits and dashes that says what the run is, ended by the hash of its settings and corpus."""
     parts = [config.model.name, config.data.name, f"h{geometry.heads}"]
-    if geometry.is_latent:
-        parts.append(f"mla{geometry.latent_dim}r{geometry.rope_dim}")
-    elif geometry.kv_heads != geometry.heads:
-        parts.append(f"kv{geometry.kv_heads}")
+    label = geometry.kind.run_label(geometry)
+    parts += [label] if label else []
     parts += [f"c{geometry.context_length}", f"s{config.seed}"]
     readable = re.sub(r"[^A-Za-z0-9]+", "_", "-".join(parts).replace("-", "\0")).replace("_", "-")
     return f"{readable[:120]}-{config_hash(config.identity, data_hash)}"
+
+
+def new_record(name: str, config_hash: str, config: Mapping[str, Any], **known: Any) -> Record:
+    """The record of a run that starts here, now and with this code. `known`: what else is known of it by now."""
+    here: dict[str, Any] = {"started_at": now(), "code": code_identity(), "environment": environment()}
+    values = {"data": {}, "geometry": {}, "costs": {}, **here, **known}
+    return Record(run_id=name, status="running", config=dict(config), config_hash=config_hash, **values)
 
 
 @dataclass
@@ -58,17 +66,6 @@ def claim(parent: Path, name: str, resume: str) -> RunFolder:
     remove_stale_temporaries(path)
     previous = Record.read(path) if (path / RECORD).exists() else None
     return RunFolder(path, previous, lock)
-
-
-def is_held(path: Path) -> bool:
-    """Whether a living process holds this run folder."""
-    if not (path / LOCK).exists():
-        return False
-    try:
-        with FileLock(path / LOCK, timeout=0):
-            return False
-    except Timeout:
-        return True
 
 
 def _new_folder(parent: Path, name: str) -> Path:

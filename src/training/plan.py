@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from src.config import Config, DataConfig
-from src.data.corpus import Corpus
-from src.data.load import load_data
-from src.data.tasks.data import TaskData
-from src.ends import check_ends
+from src.data.load import Data, load_data
 from src.errors import ConfigError
 from src.geometry import Geometry
+from src.io_spec import check_spec
 from src.record import RECORD, Record
 from src.training.folder import run_id
 
@@ -100,7 +98,7 @@ def _written(arm: Mapping[str, Any]) -> str:
 
 
 # What a run is, before anything is made: enough to name it, to find it and to refuse it. No torch.
-LoadData = Callable[[DataConfig, Path], Corpus | TaskData]
+LoadData = Callable[[DataConfig, Path], Data]
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ class Plan:
 
     config: Config
     geometry: Geometry
-    data: Corpus | TaskData
+    data: Data
     run_id: str
     parent: Path
 
@@ -143,7 +141,7 @@ def plan_run(config: Config, launch_dir: Path, load: LoadData = load_data) -> Pl
     config = with_tuned_rate(config, launch_dir)
     geometry = Geometry.of(config)
     data = load(config.data, launch_dir)
-    check_ends(geometry, data.ends, data.name)
+    check_spec(geometry, data.io_spec, data.name)
     data.check_length(config.context_length)
     parent = launch_dir / config.runs_dir / config.group
     return Plan(config, geometry, data, run_id(config, geometry, data.hash), parent)

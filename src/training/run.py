@@ -17,11 +17,11 @@ from src.costs import Costs
 from src.errors import Diverged, RunError, Stopped
 from src.model.gpt import GPT
 from src.model.kernel_report import check_kernel
-from src.record import CONFIG, LOG, SAMPLE, Record, Status, now, write_atomically
+from src.record import CONFIG, LOG, SAMPLE, Record, Status, write_atomically
 from src.training.build import Parts, build, checkpoint_content, load_checkpoint, restore, save_checkpoint
 from src.training.environment import code_identity, environment
 from src.training.events import Ended, Event, Sampled, Sink
-from src.training.folder import RunFolder, claim
+from src.training.folder import RunFolder, claim, new_record
 from src.training.loop import training_events
 from src.training.measure import (
     measure_decoding,
@@ -58,7 +58,7 @@ def run(
     before a folder is made, a folder that cannot be held or read RunError.
     """
     config = plan.config
-    runtime = choose_runtime(config, plan.geometry, plan.data.ends)
+    runtime = choose_runtime(config, plan.geometry, plan.data.io_spec)
     if config.attention_kernel != "auto":
         check_kernel(config.attention_kernel, runtime.device, runtime.torch_dtype, plan.geometry, config.model.dropout)
     folder = claim(plan.parent, plan.run_id, config.resume)
@@ -203,29 +203,26 @@ def _is_out_of_memory(error: BaseException) -> bool:
 def _running_record(plan: Plan, runtime: Runtime, folder: RunFolder, from_step: int) -> Record:
     previous = folder.previous
     code, where = code_identity(), environment()
-    segments = list(previous.segments) if previous is not None else []
-    segments.append({"segment": len(segments) + 1, "from_step": from_step, "started_at": now(), "host": where["host"]})
     if previous is not None and previous.code != code:
         logger.warning("this run began with other code (%s); it goes on with %s", previous.code, code)
     if where["submitted_code"] is not None:
         logger.warning("this run was submitted with other code (%s) than now runs (%s)", where["submitted_code"], code)
-    return Record(
-        run_id=folder.run_id,
-        status="running",
-        config=plan.config.model_dump(),
-        config_hash=config_hash(plan.config.identity, plan.data.hash),
-        code=code,
+    known = {} if previous is None else {"started_at": previous.started_at, "segments": previous.segments}
+    record = new_record(
+        folder.run_id,
+        config_hash(plan.config.identity, plan.data.hash),
+        plan.config.model_dump(),
         data=plan.data.facts,
         environment={**where, **runtime.as_dict()},
         geometry=plan.geometry.as_dict(),
         costs=_costs(plan, runtime).as_dict(),
-        started_at=previous.started_at if previous is not None else now(),
-        segments=segments,
+        **known,
     )
+    return record.begun(from_step, where["host"])
 
 
 def _costs(plan: Plan, runtime: Runtime) -> Costs:
-    return Costs.of(plan.geometry, plan.data.ends, runtime.dtype)
+    return Costs.of(plan.geometry, plan.data.io_spec, runtime.dtype)
 
 
 def _training_summary(plan: Plan, runtime: Runtime, parts: Parts) -> dict[str, Any]:
@@ -235,7 +232,7 @@ def _training_summary(plan: Plan, runtime: Runtime, parts: Parts) -> dict[str, A
     )
     if reason is not None:
         logger.info("no train/mfu: %s", reason)
-    known = parts.windows.optimum()
+    known = parts.windows.loss_floor()
     optimum = {} if known is None else {"val/loss_optimum": known}
     return {
         **state.last,

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 from src.config import Config
-from src.ends import Ends
 from src.errors import ConfigError
 from src.geometry import Geometry
+from src.io_spec import IOSpec
 
 DTYPES = {
     "float64": torch.float64,
@@ -80,7 +80,7 @@ class Runtime:
         }
 
 
-def choose_runtime(config: Config, geometry: Geometry, ends: Ends) -> Runtime:
+def choose_runtime(config: Config, geometry: Geometry, spec: IOSpec) -> Runtime:
     """The effective runtime of a configuration on this machine.
 
     Raises ConfigError for a device that is not there and for float16 where losses cannot be scaled.
@@ -97,7 +97,7 @@ def choose_runtime(config: Config, geometry: Geometry, ends: Ends) -> Runtime:
         fused_optimizer=_fused(config.training.fused_optimizer, device, notes),
         compile=_compile(config.training.compile, device, notes),
         threads=_threads(config.training.threads),
-        micro_batch_size=_micro_batch_size(config, geometry, ends, device, dtype, notes),
+        micro_batch_size=_micro_batch_size(config, geometry, spec, device, dtype, notes),
         notes=tuple(notes),
     )
 
@@ -210,7 +210,7 @@ def _threads(asked: int | str) -> int:
 
 
 def _micro_batch_size(
-    config: Config, geometry: Geometry, ends: Ends, device: torch.device, dtype: str, notes: list[str]
+    config: Config, geometry: Geometry, spec: IOSpec, device: torch.device, dtype: str, notes: list[str]
 ) -> int:
     batch, asked = config.training.batch_size, config.training.micro_batch_size
     if asked != "auto":
@@ -218,7 +218,7 @@ def _micro_batch_size(
     if device.type != "cuda":
         return batch
     free, _ = torch.cuda.mem_get_info(device)
-    one = activation_bytes(geometry, ends.output_width, 4 if dtype in ("float32", "float64") else 2)
+    one = activation_bytes(geometry, spec.output_width, 4 if dtype in ("float32", "float64") else 2)
     fitting = max(1, int(0.6 * free) // one)
     if fitting >= batch:
         return batch

@@ -14,8 +14,8 @@ from src.bench.__main__ import app
 from src.bench.measure import NAIVE, OURS, Arm, make_arms, measure
 from src.bench.show import draw, mixed_kernels
 from src.costs import decode_bytes_read_per_token
-from src.ends import TokenEnds
 from src.geometry import Geometry
+from src.io_spec import TokenSpec
 from src.sweeps.grid import grid
 from src.training.runtime import choose_runtime
 
@@ -24,7 +24,7 @@ TINY = ["model.d_model=32", "model.layers=2", "context_length=32", "device=cpu",
 
 def arms_of(*overrides: str, batches: tuple[int, ...] = (1,)) -> list[Arm]:
     configs = list(grid([*TINY, *overrides]))
-    runtime = choose_runtime(configs[0], Geometry.of(configs[0]), TokenEnds(65))
+    runtime = choose_runtime(configs[0], Geometry.of(configs[0]), TokenSpec(65))
     return list(make_arms(configs, runtime, 65, batches))
 
 

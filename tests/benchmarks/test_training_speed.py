@@ -45,7 +45,7 @@ def plan(tmp_path: Path) -> Plan:
 
 @pytest.fixture
 def runtime(plan: Plan, threads: int) -> Runtime:
-    return choose_runtime(plan.config, plan.geometry, plan.data.ends)
+    return choose_runtime(plan.config, plan.geometry, plan.data.io_spec)
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def one_step(loop: Iterator[object], parts: Parts) -> None:
 
 def test_the_loop_is_not_slower_than_a_plain_one(plan: Plan, runtime: Runtime, parts: Parts, threads: int) -> None:
     text = torch.from_numpy(text_of(plan).train_tokens[:].astype("int64"))
-    plain = PlainLoop(text, plan.data.ends.output_width, 12, 64)
+    plain = PlainLoop(text, plan.data.io_spec.output_width, 12, 64)
     loop = loop_of(plan, runtime, parts)
     ours, theirs = interleaved(lambda: one_step(loop, parts), plain.step, rounds=7, calls=10)
     tokens = 12 * 64
@@ -111,7 +111,7 @@ def test_evaluation(benchmark, plan: Plan, runtime: Runtime, parts: Parts) -> No
 @pytest.mark.parametrize("kv_heads", [4, 1])
 def test_decode(benchmark, kv_heads: int, threads: int, tmp_path: Path) -> None:
     plan = plan_run(compose(["heads=4", f"kv_heads={kv_heads}"]), tmp_path)
-    runtime = choose_runtime(plan.config, plan.geometry, plan.data.ends)
+    runtime = choose_runtime(plan.config, plan.geometry, plan.data.io_spec)
     model = build(plan.config, plan.geometry, plan.data, runtime, time.perf_counter).model.eval()
     assert isinstance(model, GPT)
     cache, token = model.make_cache(1), torch.zeros(1, 1, dtype=torch.int64)

@@ -8,8 +8,8 @@ from src.compose import compose
 from src.config import TrainingConfig
 from src.data.corpus import Corpus, training_share
 from src.data.vocabulary import CharacterVocabulary, IdVocabulary
-from src.ends import TokenEnds
 from src.errors import DataError
+from src.io_spec import TokenSpec
 
 
 def corpus_of(text: str, fraction: float | None = 0.1, **changes: Any) -> Corpus:
@@ -74,11 +74,11 @@ def test_facts_are_plain_and_complete() -> None:
     assert (facts["hash"], facts["bytes_per_token"]) == ("h", 1.0)
 
 
-def test_bytes_a_token_are_null_where_tokens_stand_for_no_text() -> None:
+def test_bytes_a_token_are_none_where_tokens_stand_for_no_text() -> None:
     corpus = corpus_of("abab", vocabulary=IdVocabulary(2), val_bytes=None)
     assert corpus.bytes_per_token is None
     assert corpus.facts["bytes_per_token"] is None
-    assert corpus.ends == TokenEnds(2)
+    assert corpus.io_spec == TokenSpec(2)
 
 
 class TestBatches:
@@ -97,4 +97,4 @@ class TestBatches:
         windows = corpus.evaluation_batches(4, training)
         rows = [corpus.vocabulary.decode(row.tolist()) for inputs, _ in windows for row in inputs]
         assert rows == ["nopq", "rstu", "vwxy"]
-        assert windows.optimum() is None
+        assert windows.loss_floor() is None

@@ -13,11 +13,11 @@ import pytest
 
 from src.config import Config
 from src.costs import Costs
-from src.ends import TokenEnds
 from src.export.read import read_group
 from src.export.tables import to_pandas
 from src.export.write import write_export
 from src.geometry import Geometry
+from src.io_spec import TokenSpec
 from src.record import METRICS, Record, encode_row
 
 MakeRun = Callable[..., Record]
@@ -45,7 +45,7 @@ def make_run(group: Path, config: Callable[..., Config]) -> MakeRun:
             data={"name": "shakespeare", "hash": "5f0a", "train_tokens": 1000},
             environment={"device": "cpu", "dtype": "float32", "threads": 1, "attention_kernel": "fused:flash"},
             geometry=geometry.as_dict(),
-            costs=Costs.of(geometry, TokenEnds(80), dtype="float32").as_dict(),
+            costs=Costs.of(geometry, TokenSpec(80), dtype="float32").as_dict(),
             started_at="2026-01-01T00:00:00.000+00:00",
             ended_at="2026-01-01T00:01:00.000+00:00",
             summary={"val/loss": 1.5 + seed / 100, "cost/parameters": 804096, "train/mfu": None},

@@ -5,7 +5,7 @@ import pytest
 from src.config import setting_names
 from src.errors import RunError
 from src.export import columns, tables
-from src.export.columns import run_columns, step_columns
+from src.export.columns import FORMER, identity, run_columns, step_columns
 from src.export.tables import cell
 from src.metrics import METRICS
 
@@ -17,8 +17,24 @@ def test_examples_in_the_docstrings_hold() -> None:
 def test_every_setting_and_every_metric_has_a_column() -> None:
     there = run_columns()
     sections = {name.rpartition(".")[0] for name in setting_names()}
-    assert {f"config.{name}" for name in setting_names() if name not in sections} <= set(there)
+    columns = {FORMER.get(f"config.{name}", f"config.{name}") for name in setting_names() if name not in sections}
+    assert columns <= set(there)
     assert set(METRICS) <= set(there)
+
+
+def test_a_number_has_one_column_and_the_former_names_are_gone() -> None:
+    there = run_columns()
+    assert not set(FORMER) & set(there)
+    assert set(FORMER.values()) <= set(there)
+    assert {"heads", "kv_heads", "config.kv_heads", "cost/parameters", "data_hash"} <= set(there)
+
+
+def test_the_identity_names_what_decides_a_result_and_nothing_else() -> None:
+    named = identity(run_columns())
+    assert len(set(named)) == len(named)
+    assert {"heads", "kv_heads", "seed", "context_length", "training.learning_rate", "data_hash"} <= set(named)
+    assert not {"group", "resume", "data.path", "logger.mode", "training.learning_rate_from"} & set(named)
+    assert "model.of_a_later_version" in identity({"config.model.of_a_later_version": "text"})
 
 
 @pytest.mark.parametrize(
@@ -32,7 +48,7 @@ def test_every_setting_and_every_metric_has_a_column() -> None:
         ("config.training.learning_rate", "number"),
         ("config.data.order", "text"),
         ("config.data.validation_fraction", "number"),
-        ("geometry.heads", "integer"),
+        ("geometry.ffn_width", "integer"),
         ("costs.cache_bytes", "integer"),
         ("cache/bytes", "integer"),
         ("val/loss", "number"),

@@ -61,5 +61,5 @@ def test_a_log_without_an_exit_is_of_a_run_that_was_cut_off() -> None:
     run = {"type": "run", "run": {"config": {"update": {"heads": 8}}, "start_time": "2026-01-01T00:00:00Z"}}
     row = {"type": "history", "history": {"item": {"train/loss": 1.0}, "step": {"num": 7}}}
     log = Log.of([run, row])
-    assert (log.config, log.state, log.history[0]["_step"]) == ({"heads": 8}, "running", 7)
+    assert (log.config, log.state, log.history[0]["_step"]) == ({"heads": 8}, "crashed", 7)
     assert Log.of([run, {"type": "exit", "exit": {"exit_code": 1}}]).state == "failed"

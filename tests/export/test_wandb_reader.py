@@ -135,7 +135,16 @@ def test_a_run_of_another_program_is_left_out_and_makes_nothing_partial(make_run
     assert "not logged by headcount" in source.left_out[0].reason
 
 
-@pytest.mark.parametrize(("state", "status"), [("crashed", "failed"), ("running", "running"), ("finished", "finished")])
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        ("crashed", "killed"),
+        ("killed", "killed"),
+        ("running", "running"),
+        ("finished", "finished"),
+        ("failed", "failed"),
+    ],
+)
 def test_without_its_own_word_a_run_ended_as_the_server_says(make_run: MakeRun, state: str, status: str) -> None:
     (run,) = fake_runs(make_run, 1)
     del run.summary["status"]

@@ -2,8 +2,6 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pandas as pd
 import pytest
@@ -13,6 +11,7 @@ from src.export.read import read_group
 from src.export.tables import sha256
 from src.export.write import summary, write_export
 from src.record import METRICS, RECORD
+from src.sweep_file import PlannedPoint, add_plan, skipped_id
 from tests.export.conftest import Exported, MakeRun
 
 Plan = Callable[..., None]
@@ -106,7 +105,7 @@ def test_a_torn_last_row_costs_nothing_but_itself(make_run: MakeRun, exported: E
     with (group / "h8-kv8-s0" / METRICS).open("a") as file:
         file.write('{"step": 20, "train/lo')
     runs, steps, _ = exported()
-    assert runs["status"].tolist() == ["running"]
+    assert runs["status"].tolist() == ["killed"]  # nobody holds it any more
     assert steps["step"].tolist() == [10]
 
 
@@ -210,16 +209,26 @@ def test_a_newer_plan_is_refused(make_run: MakeRun, group: Path) -> None:
         read_group(group)
 
 
-def test_a_plan_that_a_sweep_wrote_is_read(group: Path, config: Callable) -> None:
-    from src.export.read import read_plans, standing
-    from src.sweeps.manifest import write_plan
-    from src.sweeps.plan import Invalid, Job, SweepPlan
-
-    job = SimpleNamespace(run_id="h8", overrides=("heads=8",), values={"heads": 8, "seed": 0}, config=config("heads=8"))
-    invalid = Invalid({"heads": 3, "seed": 0}, ("heads=3",), "no such model", None)
-    write_plan(SweepPlan(group, group, [cast(Job, job)], [invalid]), ["-m", "heads=3,8"], None, None)
-    plans = read_plans(group)
-    assert plans is not None
-    waiting, skipped = standing(plans, {}, [])
+def test_a_plan_that_a_sweep_wrote_is_read(group: Path, exported: Exported) -> None:
+    heads_8 = PlannedPoint("h8", ("heads=8",), {"heads": 8, "seed": 0})
+    heads_3 = PlannedPoint(skipped_id(["heads=3"]), ("heads=3",), {"heads": 3, "seed": 0}, "no such model")
+    add_plan(group, [heads_8, heads_3], command=["-m", "heads=3,8"], seeds=[0], margin_nats=None)
+    waiting, skipped = exported()[2]["planned"]
     assert (waiting["run_id"], waiting["status"], waiting["values"]) == ("h8", "not_run", {"heads": 8, "seed": 0})
     assert (skipped["status"], skipped["reason"]) == ("skipped", "no such model")
+
+
+def test_a_point_that_cannot_be_says_its_heads_and_a_run_that_failed_early_its_costs(
+    make_run: MakeRun, exported: Exported
+) -> None:
+    make_run("heads=4", geometry={}, costs={}, summary={}, status="skipped", run_id="skipped-1")
+    failed = make_run("heads=8", summary={}, status="failed")
+    runs = exported()[0].set_index("run_id")
+    assert runs["heads"].to_dict() == {"skipped-1": 4, failed.run_id: 8}
+    assert runs["kv_heads"].isna().to_dict() == {"skipped-1": True, failed.run_id: False}
+    assert runs["cost/parameters"].dropna().to_dict() == {failed.run_id: failed.costs["parameters"]}
+
+
+def test_the_manifest_says_what_runs_must_agree_in(make_run: MakeRun, exported: Exported) -> None:
+    make_run("heads=8")
+    assert {"heads", "seed", "training.learning_rate", "data_hash"} <= set(exported()[2]["identity"])

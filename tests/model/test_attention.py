@@ -9,16 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import functional_call
 
-from src.geometry import Geometry, divisors
-from src.model import reference
+from src.attention_kinds.sharing import divisors
+from src.geometry import Geometry
 from src.model.attention import GroupedAttention
+from tests.model import reference
 
 KERNELS = ["auto", "fused", "flash", "math", "folded", "repeat"]
 
 
 def loops(layer, x, memory=None, mask=None, is_causal=True) -> torch.Tensor:
     """The written-out layer on every sequence of a batch."""
-    run = reference.latent if layer.geometry.is_latent else reference.grouped
+    run = {"grouped": reference.grouped, "latent": reference.latent}[layer.geometry.attention]
     nothing = [None] * len(x)
     rows = zip(x, nothing if memory is None else memory, nothing if mask is None else mask, strict=True)
     return torch.stack([run(layer, *row, is_causal) for row in rows])
@@ -178,7 +179,7 @@ def test_every_intermediate_follows_from_the_one_before(kind, make_layer, normal
         "concatenated": (2, 6, g.attention_width),
         "output": (2, 6, 24),
     }  # fmt: skip
-    assert (inside.latent is not None) == g.is_latent
+    assert (inside.latent is not None) == (g.attention == "latent")
     assert torch.allclose(inside.weights.sum(-1), torch.ones((), dtype=torch.float64))
     assert torch.count_nonzero(inside.weights.triu(1)) == 0
     assert torch.allclose(inside.weights[0, 1, 3, :4], inside.scores[0, 1, 3, :4].softmax(0))

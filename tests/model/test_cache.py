@@ -56,13 +56,13 @@ def test_appending_gives_views_of_all_so_far_and_no_copies(of_kind, normal):
     keys, values = cache.append(1, second, second + 1)
     assert torch.equal(keys, torch.cat([first, second], dim=2))
     assert torch.equal(values, keys + 1)
-    assert keys.untyped_storage().data_ptr() == cache.keys.untyped_storage().data_ptr()
-    assert torch.count_nonzero(cache.keys[0]) == 0
+    assert keys.untyped_storage().data_ptr() == cache.storage[0].untyped_storage().data_ptr()
+    assert torch.count_nonzero(cache.storage[0][0]) == 0
 
 
 def test_appending_past_the_room_is_refused(kind, make_model, tokens):
     model = make_model(kind)
-    cache = model.make_cache(1, positions=4)
+    cache = model.make_cache(1, capacity=4)
     model(tokens(1, 3), cache)
     with pytest.raises(ValueError, match="the cache holds 4 positions; 5 do not fit"):
         model(tokens(1, 2), cache)

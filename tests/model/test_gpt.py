@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from src import costs
+from src.attention_kinds.sharing import divisors
 from src.compose import groups
-from src.geometry import Geometry, divisors
+from src.geometry import Geometry
 from src.model.gpt import GPT
 from src.model.losses import next_token_loss
 

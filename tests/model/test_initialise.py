@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from src.geometry import Geometry, divisors
+from src.attention_kinds.sharing import divisors
+from src.geometry import Geometry
 from src.model.gpt import GPT
 from src.model.init import initialise
 

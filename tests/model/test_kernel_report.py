@@ -37,7 +37,7 @@ def test_a_forced_kernel_is_reported_in_every_phase(kind, kernel):
     found = report(kind, kernel=kernel)
     names = {name.removeprefix("absorbed:").split(":")[0] for name in found.values()}
     assert names == {kernel}
-    assert found["decode"].startswith("absorbed:") == kind.is_latent
+    assert found["decode"].startswith("absorbed:") == (kind.attention == "latent")
 
 
 def test_a_short_context_folds_in_training_too(of_kind):

@@ -5,10 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from src.geometry import divisors
-from src.model import reference
+from src.attention_kinds.sharing import divisors
 from src.model.cache import KVCache
 from src.model.kernels import FOLD_AT_MOST, attend, resolve, visible
+from tests.model import reference
 
 KERNELS = ["fused", "flash", "math", "folded", "repeat", "auto"]
 
@@ -131,16 +131,16 @@ def test_the_last_query_sees_the_newest_key_and_not_only_the_oldest(normal):
 @pytest.mark.parametrize("kv_heads", [1, 2, 8])
 def test_decoding_reads_keys_and_values_as_they_lie(geometry, normal, largest_allocation, kv_heads):
     g = geometry(heads=8, kv_heads=kv_heads, head_dim=16, context_length=64)
-    cache = KVCache(g, batch=2, positions=64, dtype=torch.float64, device="cpu")
+    cache = KVCache(g, batch=2, capacity=64, dtype=torch.float64, device="cpu")
     cache.length = 40
     new = normal(2, kv_heads, 1, 16)
     q = normal(2, 1, 8, 16).transpose(1, 2)  # as a layer hands it over
     keys, values = cache.append(0, new, new)
-    assert keys.untyped_storage().data_ptr() == cache.keys.untyped_storage().data_ptr()
+    assert keys.untyped_storage().data_ptr() == cache.storage[0].untyped_storage().data_ptr()
     scores = q.shape[0] * g.heads * keys.shape[2] * 8
     assert largest_allocation(lambda: attend(q, keys, values, scale=0.25)) <= scores < keys.numel() * 8
     repeated = largest_allocation(lambda: attend(q, keys, values, scale=0.25, kernel="repeat"))
-    assert (repeated >= keys.numel() * 8 * g.group_size) == (kv_heads < 8)
+    assert (repeated >= keys.numel() * 8 * g.heads // g.kv_heads) == (kv_heads < 8)
 
 
 def test_auto_folds_when_decoding_and_fuses_when_training():

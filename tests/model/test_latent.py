@@ -81,7 +81,7 @@ def test_the_cache_keeps_normed_latents_and_turned_rotary_keys(of_kind, make_lay
         decode(layer, x, {2, 3}, cache)
         _, latent, rope_key = layer.projection(x).split(layer.widths, dim=2)
         turned = layer.rotary(rope_key[:, None], 0)[:, 0]
-    assert torch.allclose(cache.kept[0], torch.cat([layer.norm(latent), turned], dim=2), atol=1e-14)
+    assert torch.allclose(cache.storage[0][0], torch.cat([layer.norm(latent), turned], dim=2), atol=1e-14)
 
 
 def test_all_heads_share_the_rotary_key(of_kind, make_layer, normal):

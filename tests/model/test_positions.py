@@ -4,8 +4,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from src.model import reference
 from src.model.rotary import Rotary
+from tests.model import reference
 
 
 @given(start=st.integers(0, 20), half=st.integers(1, 5), length=st.integers(1, 6))

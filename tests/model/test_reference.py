@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from src.geometry import divisors
-from src.model import reference
+from src.attention_kinds.sharing import divisors
 from src.model.attention import combine_heads, split_heads
+from tests.model import reference
 
 # The worked example of two heads of width 3 on three tokens: weights are normal draws of NumPy's legacy
 # generator at seed 42, queries, keys and values in turn, a 6 x 3 matrix a head.

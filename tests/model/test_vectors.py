@@ -10,37 +10,37 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from src import vector_costs
+from src import costs
 from src.costs import Costs
-from src.ends import TokenEnds, VectorEnds, check_ends, ends_of
 from src.errors import ConfigError
 from src.geometry import Geometry
+from src.io_spec import TokenSpec, VectorSpec, check_spec, spec_of
 from src.model.encoder import VectorModel
 from src.model.init import initialise
 from src.model.kernel_report import kernel_report
 from src.model.losses import answer_loss, squared_distance
-from src.model.reference import grouped
+from tests.model.reference import grouped
 
-EACH = VectorEnds(features=5, outputs=3, is_pooled=False)
-POOLED = VectorEnds(features=5, outputs=2, is_pooled=True)
+EACH = VectorSpec(features=5, outputs=3, is_pooled=False)
+POOLED = VectorSpec(features=5, outputs=2, is_pooled=True)
 MakeGeometry = Callable[..., Geometry]
 
 
-def made(geometry: Geometry, ends: VectorEnds, **options) -> VectorModel:
-    model = VectorModel(geometry, ends, **options)
+def made(geometry: Geometry, spec: VectorSpec, **options) -> VectorModel:
+    model = VectorModel(geometry, spec, **options)
     initialise(model, "torch", seed=0)
     return model.double().eval()
 
 
-@pytest.mark.parametrize("ends", [EACH, POOLED], ids=["each", "pooled"])
+@pytest.mark.parametrize("spec", [EACH, POOLED], ids=["each", "pooled"])
 @pytest.mark.parametrize("positions", ["none", "learned"])
 def test_the_model_is_what_plain_code_computes(
-    of_kind: MakeGeometry, normal: Callable[..., Tensor], ends: VectorEnds, positions: str
+    of_kind: MakeGeometry, normal: Callable[..., Tensor], spec: VectorSpec, positions: str
 ) -> None:
     """One layer, no norm, no residual, no feed-forward: input layer, attention over all, output layer."""
     shape = {"layers": 1, "ffn_width": 0, "residual": False, "norm": "none", "positions": positions, "bias": True}
-    model = made(of_kind("gqa", **shape), ends)
-    vectors = normal(2, 7, ends.features)
+    model = made(of_kind("gqa", **shape), spec)
+    vectors = normal(2, 7, spec.features)
     with torch.no_grad():
         assert model.input is not None
         assert model.output is not None
@@ -52,7 +52,7 @@ def test_the_model_is_what_plain_code_computes(
             if model.query is not None:
                 x = torch.cat([x, model.query.weight])
             x = grouped(model.blocks[0].attention, x, is_causal=False)  # pyright: ignore[reportArgumentType, reportAttributeAccessIssue]
-            x = x[-1:] if ends.is_pooled else x
+            x = x[-1:] if spec.is_pooled else x
             rows.append(x @ model.output.weight.T + model.output.bias)
         assert torch.allclose(model(vectors), torch.stack(rows), rtol=1e-12, atol=1e-12)
 
@@ -83,7 +83,7 @@ def test_without_linear_ends_a_layer_of_nothing_gives_the_vectors_back(
     of_kind: MakeGeometry, normal: Callable[..., Tensor]
 ) -> None:
     g = of_kind("mha", linear_ends=False, norm="none", positions="none", ffn_width=0)
-    model = made(g, VectorEnds(g.d_model, g.d_model, is_pooled=False))
+    model = made(g, VectorSpec(g.d_model, g.d_model, is_pooled=False))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
@@ -91,33 +91,33 @@ def test_without_linear_ends_a_layer_of_nothing_gives_the_vectors_back(
     assert torch.equal(model(vectors), vectors)
 
 
-@pytest.mark.parametrize("ends", [EACH, POOLED], ids=["each", "pooled"])
+@pytest.mark.parametrize("spec", [EACH, POOLED], ids=["each", "pooled"])
 @pytest.mark.parametrize("kind", ["mha", "gqa_rotary", "mla_rotary"])
-def test_parameters_are_those_of_the_real_model(of_kind: MakeGeometry, kind: str, ends: VectorEnds) -> None:
+def test_parameters_are_those_of_the_real_model(of_kind: MakeGeometry, kind: str, spec: VectorSpec) -> None:
     for bias, norm, width in product([True, False], ["layer", "none"], [0, 7]):
         g = of_kind(kind, bias=bias, norm=norm, ffn_width=width)
-        real = sum(parameter.numel() for parameter in VectorModel(g, ends).parameters())
-        assert vector_costs.parameters(g, ends) == real
+        real = sum(parameter.numel() for parameter in VectorModel(g, spec).parameters())
+        assert costs.vector_parameters(g, spec) == real
 
 
 def test_parameters_without_linear_ends_and_with_learned_positions(of_kind: MakeGeometry) -> None:
     g = of_kind("mha", positions="learned", linear_ends=False)
-    ends = VectorEnds(g.d_model, g.d_model, is_pooled=True)
-    assert vector_costs.parameters(g, ends) == sum(p.numel() for p in VectorModel(g, ends).parameters())
+    spec = VectorSpec(g.d_model, g.d_model, is_pooled=True)
+    assert costs.vector_parameters(g, spec) == sum(p.numel() for p in VectorModel(g, spec).parameters())
 
 
-@pytest.mark.parametrize("ends", [EACH, POOLED], ids=["each", "pooled"])
+@pytest.mark.parametrize("spec", [EACH, POOLED], ids=["each", "pooled"])
 @pytest.mark.parametrize("linear", [True, False])
 def test_flops_are_those_that_torch_counts(
-    of_kind: MakeGeometry, normal: Callable[..., Tensor], ends: VectorEnds, linear: bool
+    of_kind: MakeGeometry, normal: Callable[..., Tensor], spec: VectorSpec, linear: bool
 ) -> None:
     g = of_kind("mha", positions="none", linear_ends=linear)
-    ends = ends if linear else VectorEnds(g.d_model, g.d_model, ends.is_pooled)
-    model = made(g, ends, kernel="math")
+    spec = spec if linear else VectorSpec(g.d_model, g.d_model, spec.is_pooled)
+    model = made(g, spec, kernel="math")
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        model(normal(1, g.context_length, ends.features))
+        model(normal(1, g.context_length, spec.features))
     counted = 3 * counter.get_total_flops() / g.context_length
-    assert vector_costs.training_flops_per_token(g, ends) == round(counted)
+    assert costs.vector_training_flops_per_token(g, spec) == round(counted)
 
 
 def test_costs_of_a_model_without_a_cache_are_null(of_kind: MakeGeometry) -> None:
@@ -153,20 +153,20 @@ def test_half_precision_answers_meet_their_targets_in_single_precision() -> None
 
 
 @pytest.mark.parametrize(
-    ("ends", "changes", "words"),
+    ("spec", "changes", "words"),
     [
-        (TokenEnds(7), {"linear_ends": False}, "model.linear_ends=false with data=x: tokens come from a table"),
+        (TokenSpec(7), {"linear_ends": False}, "model.linear_ends=false with data=x: tokens come from a table"),
         (EACH, {"tied_embeddings": True}, "model.tied_embeddings=true with data=x"),
         (EACH, {"linear_ends": False}, "vectors of 5 and 3 numbers"),
     ],
 )
 def test_ends_that_do_not_fit_the_model_are_refused(
-    of_kind: MakeGeometry, ends: TokenEnds | VectorEnds, changes: dict, words: str
+    of_kind: MakeGeometry, spec: TokenSpec | VectorSpec, changes: dict, words: str
 ) -> None:
     with pytest.raises(ConfigError, match=words):
-        check_ends(of_kind("mha", **{"tied_embeddings": False} | changes), ends, "x")
+        check_spec(of_kind("mha", **{"tied_embeddings": False} | changes), spec, "x")
 
 
 def test_ends_come_back_from_plain_values() -> None:
-    assert ends_of({"vocabulary_size": 7}) == TokenEnds(7)
-    assert ends_of({"features": 5, "outputs": 3, "is_pooled": False}) == EACH
+    assert spec_of({"vocabulary_size": 7}) == TokenSpec(7)
+    assert spec_of({"features": 5, "outputs": 3, "is_pooled": False}) == EACH

@@ -7,11 +7,12 @@ from types import ModuleType
 
 import pytest
 
-from src.sweeps import grid, states
+from src import record, run_status
+from src.sweeps import grid
 from src.sweeps.launchers import processes
 
 
-@pytest.mark.parametrize("module", [grid, processes, states])
+@pytest.mark.parametrize("module", [grid, processes, record, run_status])
 def test_examples(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0

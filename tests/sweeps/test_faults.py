@@ -12,22 +12,20 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
 from src.errors import RunError
-from src.sweeps.launchers import processes
-from src.sweeps.launchers.processes import shares
-from src.sweeps.manifest import read_plans
+from src.sweep_file import read_plans
+from src.sweeps.launchers.processes import Processes, shares
 from tests.sweeps.conftest import PlanIt, SweepIt, records
 from tests.training.conftest import logged
 
 STEPS = 600
 WORDS = ("heads=1,2", "seed=0,1", f"training.max_steps={STEPS}", "training.eval_interval=200")
-TWO = partial(processes.run_jobs, shares=shares(2, [], 2))
+TWO = Processes(shares(2, [], 2)).run_jobs
 
 
 @contextmanager
@@ -61,7 +59,7 @@ def kill_workers(kills: int, rng: random.Random, over: threading.Event) -> None:
         workers = []
         for child in psutil.Process().children():
             with suppress(psutil.NoSuchProcess):
-                if "src.sweeps.launchers.worker" in child.cmdline():
+                if "src.sweeps.launchers.processes" in child.cmdline():
                     workers.append(child)
         if workers:
             os.kill(rng.choice(workers).pid, signal.SIGKILL)

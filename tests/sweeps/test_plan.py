@@ -9,7 +9,8 @@ import pytest
 from src.compose import composed
 from src.errors import ConfigError
 from src.sweeps.grid import points, read_request
-from tests.sweeps.conftest import PlanIt, SweepIt
+from src.sweeps.plan import SweepPlan
+from tests.sweeps.conftest import PlanIt
 
 
 def test_a_grid_is_every_combination_in_the_order_of_the_command(plan_it: PlanIt, tmp_path: Path) -> None:
@@ -96,8 +97,7 @@ def test_a_group_that_does_not_compose_makes_its_points_invalid_not_the_sweep() 
     assert second.reason == "no such model here"
 
 
-def test_the_plan_says_what_is_finished_and_what_is_left(sweep_it: SweepIt, plan_it: PlanIt) -> None:
-    sweep_it("heads=1,2")
-    plan = plan_it("heads=1,2,4")
+def test_the_plan_says_what_is_finished_and_what_is_left(finished: SweepPlan, plan_it: PlanIt) -> None:
+    plan = plan_it("heads=1,2,8")
     assert [job.is_missing for job in plan.jobs] == [False, False, True]
     assert [job.is_missing for job in plan_it("heads=1,2", "training.max_steps=13").jobs] == [True, True]

@@ -10,9 +10,9 @@ import subprocess
 import pytest
 
 from src.record import Record
-from src.sweeps.launchers.slurm import Cluster, states_of
+from src.sweeps.launchers.slurm import Slurm, states_of
 from tests.sweeps.conftest import PlanIt, SweepIt, records
-from tests.sweeps.test_pool import SELDOM, has_rows, when
+from tests.sweeps.test_processes import SELDOM, has_rows, when
 from tests.training.conftest import logged
 
 pytestmark = [
@@ -22,10 +22,10 @@ ONE_AT_A_TIME = {"time": 10, "cpus_per_task": 1, "array_parallelism": 1}
 
 
 def test_an_array_runs_every_job_and_slurm_too_shows_a_failed_one_as_failed(sweep_it: SweepIt) -> None:
-    cluster = Cluster({"time": 10, "cpus_per_task": 1}, poll_s=0.5)
+    cluster = Slurm({"time": 10, "cpus_per_task": 1}, poll_s=0.5)
     swept = sweep_it("(heads,device)=(1,cpu),(2,cuda:99),(4,cpu)", run_jobs=cluster.run_jobs)
     assert swept.code == 1
-    assert [job.standing().state for job in swept.plan.jobs] == ["finished", "failed", "finished"]
+    assert [job.status().state for job in swept.plan.jobs] == ["finished", "failed", "finished"]
     found = records(swept.plan.group)
     places = [found[job.run_id].environment for job in swept.plan.jobs]
     assert {place["launcher"] for place in places} == {"slurm"}
@@ -49,7 +49,7 @@ def test_a_preempted_job_saves_is_queued_again_and_goes_on(
         when(lambda: states_of([name]).get(name) == "PENDING", lambda: start_now(name)).join()
 
     told = when(lambda: has_rows(job.folder, 20), preempt)
-    swept = sweep_it(*words, run_jobs=Cluster(ONE_AT_A_TIME, poll_s=0.5).run_jobs)
+    swept = sweep_it(*words, run_jobs=Slurm(ONE_AT_A_TIME, poll_s=0.5).run_jobs)
     told.join()
     assert swept.code == 0, swept.text
     first, second = Record.read(job.folder).segments
@@ -68,10 +68,10 @@ def test_stopping_the_sweep_saves_what_runs_and_takes_the_rest_out_of_the_queue(
     words = ("(heads,training.max_steps)=(1,100000),(2,12),(4,12)", *SELDOM)
     job = plan_it(*words).jobs[0]
     told = when(lambda: has_rows(job.folder, 5), lambda: os.kill(os.getpid(), signal.SIGINT))
-    swept = sweep_it(*words, run_jobs=Cluster(ONE_AT_A_TIME, poll_s=0.5).run_jobs)
+    swept = sweep_it(*words, run_jobs=Slurm(ONE_AT_A_TIME, poll_s=0.5).run_jobs)
     told.join()
     assert swept.code == 130
-    assert [job.standing().state for job in swept.plan.jobs] == ["preempted", "new", "new"]
+    assert [job.status().state for job in swept.plan.jobs] == ["preempted", "not_run", "not_run"]
     array = Record.read(job.folder).environment["job_id"].partition("_")[0]
     left = states_of([f"{array}_{task}" for task in range(3)])
     assert not set(left.values()) & {"PENDING", "RUNNING", "COMPLETING"}, left

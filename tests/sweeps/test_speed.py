@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from src.compose import composed
-from src.sweeps import local
 from src.sweeps.grid import points, read_request
-from src.sweeps.launchers import processes
-from src.sweeps.launchers.processes import shares
+from src.sweeps.launchers import Local
+from src.sweeps.launchers.processes import Processes, shares
 from src.sweeps.plan import keep_data, plan_sweep
 from tests.sweeps.conftest import SweepIt, records
 
@@ -44,7 +42,7 @@ def test_a_further_job_in_this_process_costs_under_a_second_and_a_half(sweep_it:
 def test_two_processes_take_at_most_two_thirds_of_the_time_of_one(sweep_it: SweepIt) -> None:
     words = ("heads=1,2,4,8", "seed=0,1", "training.max_steps=900", "model.d_model=64", "training.batch_size=16")
     seconds = {}
-    for name, run_jobs in (("local", local.run_jobs), ("two", partial(processes.run_jobs, shares=shares(2, [], 2)))):
+    for name, run_jobs in (("local", Local().run_jobs), ("two", Processes(shares(2, [], 2)).run_jobs)):
         since = time.perf_counter()
         assert sweep_it(*words, "training.eval_interval=300", f"group={name}", run_jobs=run_jobs).code == 0
         seconds[name] = time.perf_counter() - since

@@ -12,8 +12,8 @@ import yaml
 from src import ROOT
 from src.compose import check_overrides, composed
 from src.geometry import Geometry
-from src.sweeps.command import question_of
 from src.sweeps.grid import points, read_request
+from src.sweeps.run import question_of
 
 FILES = sorted((ROOT / "sweeps").glob("*.yaml"))
 WANDB = sorted((ROOT / "sweeps" / "wandb").glob("*.yaml"))

@@ -103,7 +103,7 @@ def logged(folder: Path) -> dict[int, dict[str, float]]:
 
 
 def runtime_of(plan: Plan) -> Runtime:
-    return choose_runtime(plan.config, plan.geometry, plan.data.ends)
+    return choose_runtime(plan.config, plan.geometry, plan.data.io_spec)
 
 
 def text_of(plan: Plan) -> Corpus:

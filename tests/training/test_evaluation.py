@@ -12,7 +12,7 @@ import torch
 
 from src.compose import compose
 from src.data.batches import EvaluationWindows
-from src.ends import TokenEnds
+from src.io_spec import TokenSpec
 from src.model.gpt import GPT
 from src.training.build import build
 from src.training.evaluation import Evaluation, Scale, evaluate
@@ -66,12 +66,12 @@ def test_the_loss_is_the_mean_of_each_token_given_its_window(tiny: Tiny, tmp_pat
 
 
 def test_perplexity_and_bits_are_those_of_the_loss() -> None:
-    row = Evaluation(loss=2.0, tokens=10, correct=4).row(Scale(TokenEnds(7), bytes_per_token=1.25, has_answers=True))
+    row = Evaluation(loss=2.0, tokens=10, correct=4).row(Scale(TokenSpec(7), bytes_per_token=1.25, has_answers=True))
     assert row["val/perplexity"] == pytest.approx(math.e**2)
     assert row["val/bits_per_token"] == pytest.approx(2.0 / math.log(2))
     assert row["val/bits_per_byte"] == pytest.approx(2.0 / math.log(2) / 1.25)
     assert row["val/accuracy"] == 0.4
-    plain = Evaluation(loss=1e6, tokens=1, correct=0).row(Scale(TokenEnds(7), bytes_per_token=None, has_answers=False))
+    plain = Evaluation(loss=1e6, tokens=1, correct=0).row(Scale(TokenSpec(7), bytes_per_token=None, has_answers=False))
     assert plain["val/perplexity"] == math.inf
     assert not {"val/bits_per_byte", "val/accuracy"} & plain.keys()
 

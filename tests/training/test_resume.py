@@ -13,10 +13,11 @@ import pytest
 
 from src.errors import RunError
 from src.record import Record
+from src.run_status import is_held
 from src.training import loop
 from src.training.build import load_checkpoint
 from src.training.events import Event, Logged, Phase, Progress, Saved
-from src.training.folder import claim, is_held
+from src.training.folder import claim
 from src.training.plan import plan_run
 from src.training.stop import StopFlag
 from tests.training.conftest import Recorder, RunIt, Tiny, assert_same_run, logged

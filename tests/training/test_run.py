@@ -11,10 +11,10 @@ import torch
 
 from src.errors import ConfigError, DataError
 from src.record import Record, read_rows
+from src.run_status import is_held
 from src.training import loop, measure
 from src.training.evaluation import Evaluation
 from src.training.events import Ended, Event, Phase, Progress, Saved
-from src.training.folder import is_held
 from src.training.plan import plan_run
 from src.training.run import run
 from src.training.stop import StopFlag

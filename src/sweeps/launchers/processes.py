@@ -1,4 +1,12 @@
-"""What each of several jobs at once may use of this machine: its share of the cores, and one GPU to itself."""
+"""The jobs of a sweep in several processes of this machine, which share out its cores and its GPUs.
+
+Each worker is a `python -m src.sweeps.launchers.processes` that runs jobs one after another, a JSON line a job:
+
+    in   {"config": {...}, "launch_dir": ...}
+    out  {"state": ..., "error": ..., "seconds": ...}
+
+It stops as by SIGTERM, saving what it has, when its parent goes away.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +22,24 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from src.sweeps.job import Outcome, WorkerKilled, record_ending
-from src.sweeps.plan import Job
-from src.sweeps.progress import Desk
+from src.config import Config
+from src.sweeps.job import Outcome, WorkerKilled, record_ending, run_job
+from src.sweeps.plan import Job, keep_data
+from src.sweeps.progress import Progress, open_job_sinks
 from src.training.environment import JOB_ID_VARIABLE, LAUNCHER_VARIABLE, SUBMITTED_CODE_VARIABLE, code_identity
-from src.training.stop import STATUS_OF
+from src.training.stop import STATUS_OF, StopFlag
 
+POLL_S = 0.2
+GRACE_S = 10.0
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @dataclass(frozen=True)
 class Share:
-    """The part of a machine that one worker has. `gpu`: the only one it sees; null: as this process."""
+    """The part of a machine that one worker has. `gpu`: the only one it sees; None: as this process."""
 
     worker: int
     threads: int
@@ -36,7 +47,7 @@ class Share:
 
 
 def shares(n_jobs: int | None, gpus: Sequence[str], cores: int) -> list[Share]:
-    """One share a job at once: as many as asked, but no more than GPUs where there are any; null: one a GPU or core.
+    """One share a job at once: as many as asked, but no more than GPUs where there are any; None: one a GPU or core.
 
     >>> [(share.threads, share.gpu) for share in shares(4, ["0", "1"], cores=8)]
     [(4, '0'), (4, '1')]
@@ -84,9 +95,19 @@ def environment_of(share: Share) -> dict[str, str]:
     return os.environ | variables | {SUBMITTED_CODE_VARIABLE: json.dumps(code_identity())}
 
 
-# The jobs of a sweep in several processes of this machine, which share out its cores and its GPUs.
-POLL_S = 0.2
-GRACE_S = 10.0
+class Processes:
+    """At most one job a share at a time."""
+
+    def __init__(self, shares: Sequence[Share]) -> None:
+        self._shares = shares
+
+    @property
+    def workers(self) -> int:
+        return len(self._shares)
+
+    def run_jobs(self, jobs: Sequence[Job], progress: Progress) -> None:
+        """Runs the jobs until all are over or the sweep is to stop."""
+        Pool(progress, self._shares[: len(jobs)]).run(jobs)
 
 
 class Worker:
@@ -97,7 +118,7 @@ class Worker:
         self.job: Job | None = None
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the worker
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "src.sweeps.launchers.worker"],
+            [sys.executable, "-m", "src.sweeps.launchers.processes"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -155,8 +176,8 @@ class Worker:
 class Pool:
     """Runs jobs in one worker a share."""
 
-    def __init__(self, desk: Desk, shares: Sequence[Share]) -> None:
-        self._desk = desk
+    def __init__(self, progress: Progress, shares: Sequence[Share]) -> None:
+        self._progress = progress
         self._free = deque(shares)
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
@@ -167,9 +188,9 @@ class Pool:
         waiting = deque(jobs)
         is_over = False
         try:
-            while self._busy or (waiting and not self._desk.is_stopping):
+            while self._busy or (waiting and not self._progress.is_stopping):
                 self._pass_on_signal()
-                while waiting and (self._idle or self._free) and not self._desk.is_stopping:
+                while waiting and (self._idle or self._free) and not self._progress.is_stopping:
                     self._start(waiting.popleft())
                 self._hear()
             is_over = True
@@ -179,11 +200,11 @@ class Pool:
 
     def _start(self, job: Job) -> None:
         if not self._idle:
-            self._idle.append(Worker(self._free.popleft(), self._desk.launch_dir, self._answers))
+            self._idle.append(Worker(self._free.popleft(), self._progress.launch_dir, self._answers))
         worker = self._idle.pop()
         self._busy.add(worker)
-        self._desk.begins(job)
-        worker.give(job, self._desk.launch_dir)
+        self._progress.begins(job)
+        worker.give(job, self._progress.launch_dir)
 
     def _hear(self) -> None:
         try:
@@ -195,31 +216,64 @@ class Pool:
             assert job is not None
             self._busy.discard(worker)
             self._idle.append(worker)
-            self._desk.ends(job, Outcome(**json.loads(line)))
+            self._progress.ends(job, Outcome(**json.loads(line)))
             return
         self._busy.discard(worker)
         if worker in self._idle:
             self._idle.remove(worker)
         self._free.append(worker.share)
         if job is not None:
-            self._bury(job, WorkerKilled(worker.how_it_ended()))
+            self._end_killed(job, WorkerKilled(worker.how_it_ended()))
         worker.close(at_once=True)
 
-    def _bury(self, job: Job, error: WorkerKilled) -> None:
+    def _end_killed(self, job: Job, error: WorkerKilled) -> None:
         if self._told is not None:  # it was asked to stop before it could say so itself
-            self._desk.ends(job, Outcome(STATUS_OF[self._told], str(error)))
+            self._progress.ends(job, Outcome(STATUS_OF[self._told], str(error)))
             return
         record_ending(job.folder, job.config, job.geometry, "failed", error)
-        self._desk.ends(job, Outcome("failed", str(error)))
+        self._progress.ends(job, Outcome("failed", str(error)))
 
     def _pass_on_signal(self) -> None:
-        number = self._desk.stop.signal_number
+        number = self._progress.stop.signal_number
         if number is not None and number != self._told:
             self._told = number
             for worker in self._busy:
                 worker.tell(number)
 
 
-def run_jobs(jobs: Sequence[Job], desk: Desk, shares: Sequence[Share]) -> None:
-    """Runs the jobs at most one a share at a time, until all are over or the sweep is to stop."""
-    Pool(desk, shares[: len(jobs)]).run(jobs)
+def serve() -> None:
+    """A worker: serves until standard input ends or a signal comes."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a job prints is no answer
+    stop, load = StopFlag(), keep_data()
+    with stop:
+        inbox = _read_in_background(stop)
+        import src.training.run  # noqa: F401  # torch, paid once and before the first job's clock
+
+        while stop.signal_number is None:
+            try:
+                line = inbox.get(timeout=POLL_S)
+            except queue.Empty:
+                continue
+            if line is None:
+                break
+            task = json.loads(line)
+            outcome = run_job(Config.of(task["config"]), Path(task["launch_dir"]), stop, load, open_job_sinks)
+            print(json.dumps(asdict(outcome)), file=answers, flush=True)
+
+
+def _read_in_background(stop: StopFlag) -> queue.Queue[str | None]:
+    inbox: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            inbox.put(line)
+        inbox.put(None)
+        stop.signal_number = stop.signal_number or signal.SIGTERM
+
+    threading.Thread(target=read, daemon=True).start()
+    return inbox
+
+
+if __name__ == "__main__":
+    serve()

@@ -15,10 +15,9 @@ from typing import Any
 
 from src import ROOT
 from src.errors import ConfigError
-from src.sweeps.job import Outcome, WorkerKilled, in_one_line, record_ending
-from src.sweeps.launchers.remote import Task
+from src.sweeps.job import Outcome, Task, WorkerKilled, record_ending
 from src.sweeps.plan import Job
-from src.sweeps.progress import Desk
+from src.sweeps.progress import Progress, open_job_sinks
 
 POLL_S = 2.0
 MOST_IN_ARRAY = 1000
@@ -33,7 +32,7 @@ class SlurmJobError(RuntimeError):
 
 def run_here(task: Task) -> str:
     """Runs on the node. Raises SlurmJobError for a job that did not finish."""
-    outcome = task.run()
+    outcome = task.run(open_job_sinks)
     if outcome.state == "preempted" and _state_of_this_job() == "RUNNING":  # neither cancelled nor requeued already
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which Slurm now ends this process, before it
         _slurm("scontrol", "requeue", _own_id())
@@ -44,34 +43,38 @@ def run_here(task: Task) -> str:
 
 
 @dataclass
-class Cluster:
+class Slurm:
     """How jobs are submitted: `parameters` as submitit names them."""
 
     parameters: Mapping[str, Any]
     poll_s: float = POLL_S
     _submitted: dict[str, Job] = field(default_factory=dict)
 
-    def run_jobs(self, jobs: Sequence[Job], desk: Desk) -> None:
+    @property
+    def workers(self) -> int:
+        return self.parameters["array_parallelism"]
+
+    def run_jobs(self, jobs: Sequence[Job], progress: Progress) -> None:
         """Submits the jobs and waits until each is over; when the sweep is to stop, cancels what is left."""
         for first in range(0, len(jobs), MOST_IN_ARRAY):
-            self._submit(jobs[first : first + MOST_IN_ARRAY], desk)
+            self._submit(jobs[first : first + MOST_IN_ARRAY], progress)
         is_cancelled = False
         try:
             while self._submitted:
-                if desk.is_stopping and not is_cancelled:
+                if progress.is_stopping and not is_cancelled:
                     is_cancelled = True
-                    self._cancel(only_waiting=desk.stop.signal_number is None)
+                    self._cancel(only_waiting=progress.stop.signal_number is None)
                 states = states_of(list(self._submitted))
                 for slurm_id, job in list(self._submitted.items()):
                     if states.get(slurm_id, "COMPLETED").startswith(_OVER):
                         del self._submitted[slurm_id]
-                        _report(job, slurm_id, states.get(slurm_id, "gone"), desk)
+                        _report(job, slurm_id, states.get(slurm_id, "gone"), progress)
                 time.sleep(self.poll_s)
         except KeyboardInterrupt:
             self._cancel(only_waiting=False)
             raise
 
-    def _submit(self, jobs: Sequence[Job], desk: Desk) -> None:
+    def _submit(self, jobs: Sequence[Job], progress: Progress) -> None:
         import submitit
 
         folder = jobs[0].folder.parent / ".slurm"
@@ -80,11 +83,12 @@ class Cluster:
             executor.update_parameters(**self._parameters())
         except (RuntimeError, ValueError) as error:
             raise ConfigError(f"hydra/launcher=slurm: {error}") from None
-        submitted = executor.map_array(run_here, [Task.of(job, desk.launch_dir) for job in jobs])
+        submitted = executor.map_array(run_here, [Task.of(job.config, progress.launch_dir) for job in jobs])
         for slurm_job, job in zip(submitted, jobs, strict=True):
             self._submitted[slurm_job.job_id] = job
-            desk.begins(job)
-        desk.say(f"Slurm job {submitted[0].job_id.partition('_')[0]}: {len(jobs)} submitted; its files are in {folder}")
+            progress.begins(job)
+        array = submitted[0].job_id.partition("_")[0]
+        progress.say(f"Slurm job {array}: {len(jobs)} submitted; its files are in {folder}")
 
     def _parameters(self) -> dict[str, Any]:
         setup = [
@@ -110,15 +114,14 @@ def states_of(slurm_ids: Sequence[str]) -> dict[str, str]:
     return {name: state for name in slurm_ids if (state := found.get(name) or found.get(name.removesuffix("_0")))}
 
 
-def _report(job: Job, slurm_id: str, slurm_state: str, desk: Desk) -> None:
-    standing = job.standing()
-    if standing.state in ("new", "running", "killed") and desk.stop.signal_number is None:
+def _report(job: Job, slurm_id: str, slurm_state: str, progress: Progress) -> None:
+    status = job.status()
+    if status.state in ("not_run", "running", "killed") and progress.stop.signal_number is None:
         error = WorkerKilled(f"Slurm job {slurm_id} ended as {slurm_state} without a word of the run")
         record_ending(job.folder, job.config, job.geometry, "failed", error)
-        standing = job.standing()
-    error = standing.record.error if standing.record is not None else None
-    if standing.state != "new":
-        desk.ends(job, Outcome(standing.state, in_one_line(error["type"], error["message"]) if error else None))
+        status = job.status()
+    if status.state != "not_run":
+        progress.ends(job, Outcome.of(status))
 
 
 def _own_id() -> str:

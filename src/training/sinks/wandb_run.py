@@ -22,6 +22,7 @@ from typing import Any
 from src.metrics import METRICS
 from src.record import METRICS as METRICS_FILE
 from src.record import SAMPLE, Record, decode, write_atomically
+from src.run_status import EXIT_CODES
 
 
 def silence(address: str, seconds: float) -> str | None:
@@ -55,9 +56,6 @@ def silence(address: str, seconds: float) -> str | None:
 # A run folder as one run of Weights & Biases. The folder is the truth: this reads it, and writes wandb/ alone.
 PATIENCE_S = 3.0
 """Seconds in which a server must answer at all, or half of logger.timeout_s; else the run is mirrored offline."""
-
-EXIT_CODES = {"finished": 0, "interrupted": 130, "preempted": 143}
-"""What W&B calls failed is an exit code other than 0; each status not named here has 1."""
 
 
 class WandbRun:
@@ -116,12 +114,12 @@ class WandbRun:
     def end(self, status: str | None = None, summary: Mapping[str, Any] | None = None) -> None:
         """Logs what is left and finishes the run with the exit code of `status`; by default the record says all.
 
-        A record that still says `running` was left by a killed process: its run has failed.
+        A record that still says `running` was left by a process that was killed.
         """
         self.follow()
         if status is None or summary is None:
             record = Record.read(self._folder)
-            status, summary = ("failed" if record.status == "running" else record.status), record.summary
+            status, summary = ("killed" if record.status == "running" else record.status), record.summary
         self._complete_last_step()
         self._run.summary.update({name: value for name, value in summary.items() if value is not None})
         self._run.summary["status"] = status

@@ -13,8 +13,8 @@ import pytest
 from src.compose import compose
 from src.config import Config, LoggerConfig
 from src.costs import Costs
-from src.ends import TokenEnds
 from src.geometry import Geometry
+from src.io_spec import TokenSpec
 from src.record import Record
 from src.training.sinks import wandb_sink
 
@@ -43,7 +43,7 @@ def make_run(config: Config, tmp_path: Path) -> MakeRun:
             data={"name": "shakespeare", "sha256": "ab"},
             environment={"device": "cpu", "dtype": "float32"},
             geometry=geometry.as_dict(),
-            costs=Costs.of(geometry, TokenEnds(80), dtype="float32").as_dict(),
+            costs=Costs.of(geometry, TokenSpec(80), dtype="float32").as_dict(),
             started_at="2026-01-01T00:00:00.000+00:00",
         )
         record = replace(record, **changes)

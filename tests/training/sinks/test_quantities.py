@@ -11,7 +11,7 @@ def test_the_examples_of_the_docstrings_hold() -> None:
 
 def test_a_missing_number_is_a_dash_and_a_zero_is_a_zero() -> None:
     assert shown("memory/peak_bytes", None) == MISSING
-    assert shown("memory/peak_bytes", 0) == "0 bytes"
+    assert shown("memory/peak_bytes", 0) == "0 B"
     assert shown("train/tokens_per_second", None) == MISSING
 
 

@@ -1,0 +1,1 @@
+"""Diagnostics of heads: `python -m src.heads show`."""

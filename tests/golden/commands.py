@@ -1,0 +1,101 @@
+"""The commands whose numbers are golden, typed as a user types them, and how their files are read.
+
+What is imported of the code stands here alone, so that a move of modules is one edit. Everything else of these tests
+knows commands, files and columns: what outlives any order of the rooms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import runpy
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from hydra.core.global_hydra import GlobalHydra
+from pyarrow import parquet
+
+HERE = Path(__file__).parent
+BEFORE = HERE / "before"
+"""Run folders of 0b60235, as it left them; only the machine's name and folder are taken out."""
+
+TEXT = HERE / "text.txt"
+TINY = (
+    *("data=text_file", "data.path=text.txt", "training=smoke", "training.batch_size=4", "training.learning_rate=0.01"),
+    *("model.d_model=16", "model.layers=2", "model.ffn_ratio=2.0", "context_length=16", "sample.tokens=8"),
+    *("device=cpu", "training.threads=1", "measurement.repeats=1", "measurement.decode_tokens=8", "logger=disabled"),
+)
+VECTORS = ("data.test_examples=50", "training.max_steps=20", "training.log_interval=1", "training.eval_interval=10")
+COMMANDS = {
+    "sharing": ("-m", "(heads,kv_heads)=(4,4),(4,2),(4,1)", *TINY, "group=sharing"),
+    "mla": ("heads=4", "attention=latent", "latent_dim=12", "rope_dim=2", "model.positions=rotary", *TINY),
+    "vectors": ("experiment=farthest_point", "heads=2", *VECTORS, *TINY[-5:]),
+    "task": (
+        *("heads=4", "kv_heads=2", "regime=equal_params", "model.dropout=0.1", "training.micro_batch_size=2"),
+        *("data=copy", "data.test_examples=40", *TINY[2:]),
+    ),
+}
+BEGUN = ("-m", "heads=2,4", *TINY, "group=begun")
+"""A sweep of which one run is finished and the other was stopped at step 13."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    text: str
+
+
+def command(module: str, *words: str, here: Path) -> Ended:
+    """`python -m <module> <words>` in the folder `here`, in this process."""
+    said = io.StringIO()
+    code = None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.chdir(here))
+        stack.enter_context(patch.object(sys, "argv", [module, *words]))
+        stack.enter_context(patch.dict(os.environ, {"CI": "true", "COLUMNS": "200"}))
+        stack.enter_context(contextlib.redirect_stdout(said))
+        stack.enter_context(contextlib.redirect_stderr(said))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "'.*' found in sys.modules", RuntimeWarning)  # runpy, of what was imported
+        try:
+            runpy.run_module(module, run_name="__main__")
+        except SystemExit as end:
+            code = end.code
+        finally:
+            GlobalHydra.instance().clear()
+    return Ended(code if isinstance(code, int) else int(code is not None), said.getvalue())
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "record.json").read_text(encoding="utf-8"))
+
+
+def rows_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def tables_of(export: Path) -> dict[str, Any]:
+    """The tables of an export as Arrow reads them: types as they are on disk."""
+    return {name: parquet.read_table(export / f"{name}.parquet") for name in ("runs", "steps")}
+
+
+def load_export(folder: Path) -> Any:
+    """What every analysis starts from: `.runs`, `.steps`, `.hash`, `.findings`."""
+    from analysis.load import load
+
+    return load(folder)
+
+
+def verdicts_of(export: Path) -> list[dict[str, Any]]:
+    """The verdicts of an export as verdict.json has them, without its figures."""
+    from analysis.load import load
+    from analysis.report.answers import answers_of
+    from analysis.report.as_json import json_of
+
+    return json_of(answers_of(load(export)))["verdicts"]
