@@ -90,7 +90,7 @@ def mixed_model(values: pd.DataFrame) -> dict[Any, tuple[float, float]]:
     return {arm: (float(fitted.params[c + 1]) * scale, float(fitted.pvalues[c + 1])) for c, arm in enumerate(others)}
 
 
-def unpaired_permutation_p(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, draws: int = 10_000) -> float:
+def unpaired_permutation_p(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, draws: int = 2000) -> float:
     """Two-sided p of the difference of means when runs are dealt to the two arms anew (scipy, Welch's t)."""
     if min(len(a), len(b)) < 2:
         return 1.0

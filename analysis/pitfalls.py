@@ -1,7 +1,8 @@
 """Classroom mode: what a wrong method would have concluded from the same runs, beside what the right one does.
 
 `python -m analysis.pitfalls exports/<name>` shows mistakes with seeds (one seed, the best of several, seeds not paired,
-SD over n) and with what is held alike (one learning rate, equal time, failures dropped), where these runs can.
+SD over n), with sentences (not significant so alike, one plateau, winner against loser) and with what is held alike
+(one learning rate, equal time, failures dropped), for each experiment and where these runs can.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +24,7 @@ from analysis.answer import ALPHA
 from analysis.findings import AnalysisError
 from analysis.intervals import CONFIDENCE
 from analysis.load import Export, load
+from analysis.numbers import difference
 from analysis.stats import t_interval
 from analysis.study import Study, study_of
 from analysis.tuning import LEARNING_RATE
@@ -212,24 +215,87 @@ def _curves_by_time(verdict: Verdict, export: Export) -> pd.DataFrame | None:
     )
 
 
-def pitfalls_of(study: Study) -> list[Pitfall]:
-    """Every demonstration, on the largest experiment of an export. Raises AnalysisError where nothing was judged."""
+def not_significant_so_alike(verdict: Verdict) -> Pitfall:
+    """Absence of evidence told as evidence of absence."""
+    name, mistake = "Not significant, so the same", "call two arms alike because a test shows no difference"
+    pairs = [pair for pair in verdict.pairs if pair.by == "mean"]
+    if not pairs:
+        return not_shown(name, mistake, "no two arms share two seeds")
+    unseen = [pair for pair in pairs if pair.direction == "open"]
+    alike = [pair for pair in unseen if pair.size == "within"]
+    named = ", ".join(f"{pair.earlier} and {pair.later}" for pair in unseen) or "none"
+    wrong = f"{len(unseen)} of {len(pairs)} pairs show no difference, so they are 'the same': {named}"
+    right = f"{len(alike)} of them are shown to lie within the margin, the others are open: {said(verdict)}"
+    return Pitfall(name, mistake, wrong, right, len(alike) < len(unseen))
+
+
+def one_plateau_so_level(verdict: Verdict) -> Pitfall:
+    """One pair within the margin, by itself, read as the whole curve's levelling off."""
+    name, mistake = (
+        "It levels off somewhere",
+        "look at steps alone; stop at the first within the margin",
+    )
+    arms, values, margin = verdict.cells.arms, verdict.cells.values, verdict.margin.value
+    steps = [(a, b) for a, b in pairwise(arms) if (values[b] - values[a]).notna().sum() >= 2]
+    if not steps or margin == 0:
+        return not_shown(name, mistake, "without a margin and a step nothing can be said to level off")
+    ends = [t_interval((values[b] - values[a]).to_numpy()[:, None], 0.90) for a, b in steps]
+    level = [step for step, (low, high) in zip(steps, ends, strict=True) if low[0] > -margin and high[0] < margin]
+    if not level:
+        return not_shown(name, mistake, "no step lies within the margin, even by itself")
+    wrong = f"from {level[0][0]} to {level[0][1]} the 90% interval lies within the margin: 'it levels off'"
+    settled = verdict.answer in ("helps_up_to", "no_difference")
+    return Pitfall(name, mistake, wrong, f"all pairs together: {said(verdict)}", not settled)
+
+
+def winner_picked_from_the_data(verdict: Verdict) -> Pitfall:
+    """The best and the worst arm of these very runs, compared as if they had been named before."""
+    name, mistake = "Winner against loser", "pick the best and the worst mean, then test them as if named beforehand"
+    values = verdict.cells.values
+    best = best_of(values.mean(), verdict.metric)
+    worst = best_of(-values.mean(), verdict.metric)
+    gap = (values[worst] - values[best]).dropna().to_numpy()
+    pair = verdict.pair(best, worst)
+    if best == worst or len(gap) < 2 or pair is None or pair.by != "mean":
+        return not_shown(name, mistake, "no two arms share two seeds")
+    low, high = t_interval(gap[:, None], CONFIDENCE)
+    own = pair.beside(best)
+    wrong = f"{worst} differs from {best} by {difference(float(gap.mean()), low[0], high[0], verdict.margin.value)}"
+    right = f"with all pairs looked at: {difference(own.difference, own.low, own.high, verdict.margin.value)}"
+    seen = bool(low[0] > 0 or high[0] < 0)
+    return Pitfall(name, mistake, wrong, f"{right}; {said(verdict)}", seen and own.direction == "open")
+
+
+def pitfalls_of(study: Study) -> dict[str, list[Pitfall]]:
+    """Every demonstration, by experiment. Raises AnalysisError where nothing was judged."""
     if study.refusal is not None:
         raise AnalysisError(f"there is no right conclusion to set a wrong one against: {study.refusal}")
-    verdict, export = study.verdicts[0], study.export
-    return [
-        one_seed(verdict),
-        best_of_seeds(verdict),
-        sd_over_n(verdict),
-        not_paired(verdict),
-        shared_learning_rate(study),
-        same_time(verdict, export),
-        dropped_failures(verdict),
-    ]
+    return {
+        "" if len(study.verdicts) == 1 else study.apart(verdict): [
+            one_seed(verdict),
+            best_of_seeds(verdict),
+            sd_over_n(verdict),
+            not_paired(verdict),
+            not_significant_so_alike(verdict),
+            one_plateau_so_level(verdict),
+            winner_picked_from_the_data(verdict),
+            shared_learning_rate(study),
+            same_time(verdict, study.export),
+            dropped_failures(verdict),
+        ]
+        for verdict in study.verdicts
+    }
 
 
-def lines(pitfalls: list[Pitfall], width: int = 100) -> Iterator[str]:
-    """The demonstrations as text."""
+def lines(by_experiment: dict[str, list[Pitfall]], width: int = 100) -> Iterator[str]:
+    """The demonstrations as text, experiment by experiment."""
+    for experiment, pitfalls in by_experiment.items():
+        if experiment:
+            yield f"With {experiment}\n"
+        yield from _lines(pitfalls, width)
+
+
+def _lines(pitfalls: list[Pitfall], width: int) -> Iterator[str]:
     for number, pitfall in enumerate(pitfalls, start=1):
         yield f"{number}. {pitfall.name} ({pitfall.sign})"
         for word, text in (("mistake", pitfall.mistake), ("wrong", pitfall.wrong), ("right", pitfall.right)):

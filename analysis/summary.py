@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from analysis.conclusion import Claim, Pair
+from analysis.conclusion import Better, Claim, Pair
 from analysis.findings import AnalysisError, some
 from analysis.intervals import CONFIDENCE
 from analysis.numbers import p_shown
 from analysis.pairing import Pairing, pairing_of
+from analysis.planner import Plan, seeds_to_settle
 from analysis.verdict import Verdict
 
 _MOST_PAIRS = 45
+_MOST_SEEDS, _FUTURES = 50, 200
 
 
 def bullets(verdict: Verdict) -> list[str]:
@@ -38,6 +42,9 @@ def how_sure(verdict: Verdict) -> str:
         parts.append(f"the least sure statement in it has p = {p_shown(weakest)}")
     if conclusion.missing:
         parts.append(f"missing: {'; '.join(_missing(item) for item in conclusion.missing)}")
+        plan = seeds_to_come(verdict)
+        if plan is not None:
+            parts.append(plan.sentence)
     lost = [f"{rate.diverged} of {rate.ended} at {arm}" for arm, rate in conclusion.rates.items() if rate.diverged]
     if lost:
         parts.append(f"diverged: {some(lost, 8)}")
@@ -117,6 +124,22 @@ def pairing(verdict: Verdict) -> Pairing | None:
         return pairing_of(verdict.cells.values.to_numpy())
     except AnalysisError:
         return None
+
+
+def seeds_to_come(verdict: Verdict) -> Plan | None:
+    """How many seeds would settle an open question; None where these runs cannot tell."""
+    conclusion, values = verdict.conclusion, verdict.cells.values.dropna()
+    if conclusion is None or conclusion.answer != "not_settled" or pairing(verdict) is None or len(values) < 3:
+        return None
+    if any(rate.diverged for rate in conclusion.rates.values()):
+        return None
+    return _plan(values.to_numpy().tobytes(), values.shape, conclusion.margin, conclusion.better)
+
+
+@cache
+def _plan(values: bytes, shape: tuple[int, int], margin: float, better: Better) -> Plan:
+    pilot = np.frombuffer(values, dtype=float).reshape(shape)
+    return seeds_to_settle(pilot, margin, better=better, most=_MOST_SEEDS, futures=_FUTURES)
 
 
 def shown_pairs(verdict: Verdict) -> list[Pair]:

@@ -88,8 +88,13 @@ class Verdict:
 
     @property
     def focus(self) -> Any:
-        """The arm that the sentence is about: the best one, or the reference."""
-        return self.reference if self.conclusion is None or self.conclusion.at is None else self.conclusion.at
+        """The arm that the sentence sets the others beside: the best one, or the first that it names."""
+        if self.conclusion is None:
+            return self.reference
+        if self.conclusion.at is not None:
+            return self.conclusion.at
+        named = [claim.earlier for claim in self.conclusion.claims if claim.by == "mean"]
+        return named[0] if self.answer == "not_settled" and named else self.reference
 
     def pair(self, arm: Any, other: Any) -> Pair | None:
         """Two arms compared, the smaller one first."""
@@ -118,9 +123,9 @@ def judge(
     """Verdicts of every experiment in the table.
 
     `steps`: for a comparison at a common step where runs saw unequal tokens, and for convergence. `planned`: every
-    planned run (run_id, seed, the factor), so that one that never started is accounted for. `identity`: the settings that decide a
-    result, as the export has them. Raises AnalysisError where
-    no experiment can be judged: the sentence says what is missing and what can still be said.
+    planned run (run_id, seed, the factor), so that one that never started is accounted for. `identity`: the settings
+    that decide a result, as the export has them. Raises AnalysisError where no experiment can be judged: the sentence
+    says what is missing and what can still be said.
     """
     question = question or Question()
     table = typed(with_planned(runs, planned) if planned is not None else runs, question.factor, question.metric)

@@ -48,8 +48,8 @@ def opened(folder: Path) -> Export:
     return export
 
 
-def show_claim(study: Study) -> None:
-    """The claims, or the sentence why there is none."""
+def show_sentences(study: Study) -> None:
+    """The sentence of each experiment, or why there is none."""
     for said in [study.refusal] if study.refusal is not None else study.opening:
         display(Markdown(said))
 

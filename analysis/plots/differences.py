@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from analysis.load import Export
-from analysis.plots.figures import Drawn, margin_said, new_axes
+from analysis.plots.figures import Drawn, margin_said
 from analysis.plots.pairs import colour_of
-from analysis.plots.style import COLOURS, GRID, INK, axis_name, count_axis, legend_below
+from analysis.plots.style import COLOURS, GRID, INK, axis_name, count_axis, legend_below, new_figure
 from analysis.verdict import Verdict
 from src.metrics import METRICS
 
@@ -37,12 +37,12 @@ def draw(verdict: Verdict, ax: Axes, beside: Any) -> Axes:
         place, colour = arm * 2**0.06, colour_of(pair)
         ax.errorbar(place, pair.difference, reach, color=colour, marker="D", markersize=6, capsize=3)
     ax.plot([], [], "o", color=GRID, markersize=3.5, label="one seed")
-    ax.errorbar([], [], [], color=GRID, marker="D", capsize=3, label="mean, 95% interval (all pairs together)")
+    ax.errorbar([], [], [], color=GRID, marker="D", capsize=3, label="mean, 95% interval of all pairs together")
     count_axis(ax, verdict.arms.index, verdict.factor)
     worse = "up is worse" if METRICS[verdict.metric].better == "lower" else "up is better"
     ax.set_ylabel(f"{axis_name(verdict.metric, verdict.unit)}, minus {verdict.factor}={beside}; {worse}")
     ax.yaxis.label.set_fontsize(8)
-    legend_below(ax)
+    legend_below(ax, columns=2)
     return ax
 
 
@@ -51,10 +51,13 @@ def headline(verdict: Verdict, export: Export) -> Drawn | None:
     if not verdict.pairs or not all(arm > 0 for arm in verdict.arms.index):
         return None
     beside = verdict.focus if verdict.focus in verdict.arms.index else verdict.reference
-    picture, ax = new_axes()
+    picture = new_figure(5.2, 3.7)
+    ax = picture.add_subplot()
     draw(verdict, ax, beside)
     caption = (
         f"Each arm minus {verdict.factor}={beside}, seed by seed. Green is better, orange worse, blue within the "
         f"margin, grey open. {margin_said(verdict)}Source: {export.sentence}."
     )
-    return Drawn("headline", f"{verdict.metric}: each {verdict.factor} beside {beside}", caption, picture)
+    return Drawn(
+        "headline", f"{verdict.metric} by {verdict.factor}, beside {verdict.factor}={beside}", caption, picture
+    )

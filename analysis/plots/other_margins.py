@@ -18,11 +18,13 @@ def draw(stretches: tuple[Stretch, ...], ax: Axes, *, margin: float, unit: str) 
     bounded = [stretch.high for stretch in stretches if stretch.high is not None]
     reach = 1.15 * max([*bounded, margin, 1e-12])
     seen: dict[str, str] = {}
+    drawn_words: set[str] = set()
     for stretch in stretches:
         words = stretch.answer.replace("_", " ") + ("" if stretch.at is None else f" {stretch.at}")
         colour = seen.setdefault(words, style_of(len(seen))[0])
         high = reach if stretch.high is None else stretch.high
-        label = words if words not in [patch.get_label() for patch in ax.patches] else "_"
+        label = words if words not in drawn_words else "_"
+        drawn_words.add(words)
         ax.barh(0, high - stretch.low, left=stretch.low, color=colour, alpha=0.75, height=0.8, label=label)
     if margin > 0:
         ax.axvline(margin, color=INK, linewidth=2)
@@ -30,7 +32,7 @@ def draw(stretches: tuple[Stretch, ...], ax: Axes, *, margin: float, unit: str) 
     ax.set_yticks([])
     ax.grid(False)
     ax.set_xlabel(f"margin ({unit}); the line is the one used")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.55), ncols=3)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2)
     return ax
 
 
@@ -38,7 +40,7 @@ def draw(stretches: tuple[Stretch, ...], ax: Axes, *, margin: float, unit: str) 
 def drawn(verdict: Verdict, export: Export) -> Iterator[Drawn]:
     if len(verdict.sensitivity) < 2:
         return
-    picture = new_figure(6.4, 1.7)
+    picture = new_figure(6.4, 1.9)
     draw(verdict.sensitivity, picture.add_subplot(), margin=verdict.margin.value, unit=verdict.unit)
     caption = f"What the same runs would answer at another margin. Source: {export.sentence}."
     yield Drawn("other_margins", "The answer over margins", caption, picture)

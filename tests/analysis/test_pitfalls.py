@@ -14,12 +14,16 @@ from analysis.pitfalls import (
     dropped_failures,
     lines,
     not_paired,
+    not_significant_so_alike,
+    one_plateau_so_level,
     one_seed,
     pitfalls_of,
     same_time,
     sd_over_n,
     shared_learning_rate,
+    winner_picked_from_the_data,
 )
+from analysis.question import Question
 from analysis.study import study_of
 from analysis.tuning import LEARNING_RATE
 from analysis.verdict import Verdict, judge
@@ -107,10 +111,31 @@ def test_dropped_failures_are_named(make_runs: MakeRuns) -> None:
 def test_every_mistake_is_shown_or_says_why_it_cannot_be(make_runs: MakeRuns, tmp_path: Path) -> None:
     study = study_of(load(write_export(tmp_path / "some", make_runs({1: [1.0], 8: [1.1]}))))
     shown = pitfalls_of(study)
-    assert len(shown) == 7
-    assert {pitfall.misleads for pitfall in shown} == {None}
+    assert len(shown[""]) == 10
+    assert {pitfall.misleads for pitfall in shown[""]} == {None}
     text = "\n".join(lines(shown))
-    assert text.count("cannot be shown here") == 7
+    assert text.count("cannot be shown here") == 10
     empty = study_of(load(write_export(tmp_path / "none", make_runs({1: [1.0]}).iloc[:0])))
     with pytest.raises(AnalysisError, match="there is no right conclusion"):
         pitfalls_of(empty)
+
+
+def test_wrong_sentences_stand_beside_the_engines(make_runs: MakeRuns, noisy: Noisy) -> None:
+    runs = make_runs(noisy({1: 1.9, 2: 1.902, 4: 1.91}, sd=0.004))
+    (verdict,) = judge(runs, Question(margin=0.01)).verdicts
+    level = one_plateau_so_level(verdict)
+    assert "from 1 to 2 the 90% interval lies within the margin: 'it levels off'" in level.wrong
+    assert level.misleads is (verdict.answer not in ("helps_up_to", "no_difference"))
+    alike = not_significant_so_alike(verdict)
+    assert "so they are 'the same'" in alike.wrong
+    picked = winner_picked_from_the_data(verdict)
+    assert picked.wrong.startswith("4 differs from 1 by +0.0")
+
+
+def test_every_experiment_of_a_study_is_shown(make_runs: MakeRuns, noisy: Noisy, tmp_path: Path) -> None:
+    small, large = make_runs(noisy({1: 1.9, 2: 1.8})), make_runs(noisy({1: 1.5, 2: 1.6}))
+    large = large.assign(**{"config.model.d_model": 256, "run_id": large["run_id"] + "-large"})
+    study = study_of(load(write_export(tmp_path / "some", pd.concat([small, large], ignore_index=True))))
+    text = "\n".join(lines(pitfalls_of(study)))
+    assert "With model.d_model=128" in text
+    assert "With model.d_model=256" in text
