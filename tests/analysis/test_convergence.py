@@ -14,7 +14,7 @@ STEPS = range(100, 2001, 100)
 
 
 def of(runs: pd.DataFrame, gap: Callable[[float], float], loss: Callable[[float], float]) -> Convergence:
-    """Runs whose loss is `loss(share of training)`, with `gap(share)` on top where there are 8 heads, and seed noise."""
+    """Runs whose loss is `loss(share of training)`, with `gap(share)` on top at 8 heads, and a little noise."""
     noise = np.random.default_rng(0).normal(0, 1e-4, size=(len(runs), len(STEPS)))
     steps = pd.DataFrame(
         {
