@@ -40,6 +40,8 @@ from analysis.intervals import CONFIDENCE, Intervals, simultaneous
 
 RULE = "all pairs of arms, one family, 95%"
 ALPHA = 1 - CONFIDENCE
+ROUNDING = 1e-9
+"""Of a margin: an end this near to it is at the margin, neither beyond nor within."""
 
 Code = Literal[
     "no_difference",
@@ -88,7 +90,8 @@ class Shown:
         mean_worse, mean_better = low > 0, high < 0
         up = mean_worse | (by_rank & (ranks.worse > ranks.better))
         down = mean_better | (by_rank & (ranks.better > ranks.worse))
-        inside = (low > -margin) & (high < margin)
+        above, below = margin * (1 + ROUNDING), margin * (1 - ROUNDING)
+        inside = (low > -below) & (high < below)
 
         def square(for_later: Array, for_earlier: Array) -> Array:
             out = np.zeros((len(low), k, k), dtype=for_later.dtype)
@@ -100,9 +103,9 @@ class Shown:
         return cls(
             square(up, down),
             square(mean_worse, mean_better),
-            square(low > margin, high < -margin),
+            square(low > above, high < -above),
             square(inside, inside),
-            square(low > -margin, high < margin),
+            square(low > -below, high < below),
             square(np.maximum(t, rank_t * up), np.maximum(-t, rank_t * down)),
         )
 
@@ -147,16 +150,18 @@ def judge_many(
     code, at = _answers(shown, ordered)
     refuting = _clearest(np.where(_upper(shown.worse) & ordered, shown.clarity, 0.0))
     steps = np.arange(values.shape[-1] - 1)
-    one = len(steps) == 0
-    steps_better = _all(shown.worse[:, steps + 1, steps], -1) & (not one)
+    several = len(steps) > 0 and ordered
+    supported = _all(shown.worse[:, steps + 1, steps], -1) & several
+    contradicted = supported & (refuting[:, 0] >= 0)  # only where arms miss different seeds
+    code[contradicted & (code == EVERY)] = OPEN
     return Judged(
         code,
         at,
         _named(shown, code, at, refuting),
         refuting,
-        steps_better & ordered,
-        _any(_upper(shown.gains_less), (1, 2)) & ordered,
-        _all(shown.beyond[:, steps + 1, steps], -1) & (not one) & ordered,
+        supported & ~contradicted,
+        _any(_upper(shown.gains_less), (1, 2)) & several,
+        _all(shown.beyond[:, steps + 1, steps], -1) & several,
         shown,
         intervals,
         ranks,

@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray as Array
 
 from analysis.findings import AnalysisError
-from analysis.reference import Reference, reference_for
+from analysis.reference import Reference, comparable, reference_for
 from analysis.spread import errors_of, pair_indices
 
 CONFIDENCE = 0.95
@@ -110,7 +110,7 @@ def simultaneous(
     if np.isinf(values).any():
         raise AnalysisError("an infinite value: a run that ended so has diverged and has no mean; give it as missing")
     lead, (n, k) = values.shape[:-2], values.shape[-2:]
-    flat = values.reshape(-1, n, k)
+    flat = values.reshape(int(np.prod(lead)), n, k)
     earlier, later = pair_indices(k)
     portion = np.broadcast_to(np.asarray(share, dtype=float), lead).reshape(-1)
     shape = (len(flat), len(earlier))
@@ -124,9 +124,11 @@ def simultaneous(
         references.append(reference)
         if reference is None:
             continue
-        found = errors_of(flat[rows], paired)
-        seeds[rows], mean[rows], sd[rows] = found.seeds, found.mean, found.sd
-        error[rows], guarded[rows] = found.widened(reference.guard), found.guarded(reference.guard)
+        arms = comparable(pattern, paired)
+        among = np.flatnonzero(arms[earlier] & arms[later])  # the pairs of these arms, in the order of pair_indices
+        found, cells = errors_of(flat[rows][:, :, arms], paired), np.ix_(rows, among)
+        seeds[cells], mean[cells], sd[cells] = found.seeds, found.mean, found.sd
+        error[cells], guarded[rows] = found.widened(reference.guard), found.guarded(reference.guard)
         for part in np.unique(portion[rows]):
             critical[rows[portion[rows] == part]] = reference.critical((1 - CONFIDENCE) * part)
     with np.errstate(invalid="ignore"):

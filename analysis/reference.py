@@ -78,11 +78,7 @@ class Reference:
 
 def reference_for(there: Bool[Array, "n k"], paired: bool, resamples: int | None = None) -> Reference | None:
     """The reference of a study with these runs; None where no two arms share two seeds."""
-    there = there[:, there.sum(axis=0) >= 2] if not paired else there
-    if paired:
-        shared = there.T.astype(int) @ there.astype(int)
-        np.fill_diagonal(shared, 0)
-        there = there[:, (shared >= 2).any(axis=1)]
+    there = there[:, comparable(there, paired)]
     there = there[there.any(axis=1)]
     if there.shape[1] < 2:
         return None
@@ -94,6 +90,15 @@ def reference_for(there: Bool[Array, "n k"], paired: bool, resamples: int | None
     cost = n * k * (k - 1) // 2
     runs = resamples or int(np.clip(_WORK // cost, _FEWEST_RESAMPLES, RESAMPLES))
     return _simulated(there.tobytes(), n, k, paired, runs)
+
+
+def comparable(there: Bool[Array, "n k"], paired: bool) -> Bool[Array, " k"]:
+    """The arms that have a partner: two shared seeds, or unpaired two runs each."""
+    if not paired:
+        return there.sum(axis=0) >= 2
+    shared = there.T.astype(int) @ there.astype(int)
+    np.fill_diagonal(shared, 0)
+    return np.logical_or.reduce(shared >= 2, axis=1)
 
 
 @lru_cache(maxsize=4096)

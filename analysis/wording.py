@@ -76,7 +76,8 @@ def decimals_for(low: float, high: float, margin: float) -> int:
 
 
 def _side(value: float, bound: float) -> int:
-    return (value > bound) - (value < bound)
+    near = 1e-9 * abs(bound)
+    return (value > bound + near) - (value < bound - near)
 
 
 def listed(names: list[str]) -> str:
