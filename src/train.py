@@ -16,6 +16,7 @@ from src.compose import CONF_DIR, check_overrides, config_of, fail, register_roo
 from src.config import Config
 from src.errors import ConfigError, UserError
 from src.geometry import Geometry
+from src.recommend.rules import head_width_note
 from src.run_status import EXIT_CODES
 from src.training.stop import StopFlag
 
@@ -57,7 +58,9 @@ def job(composed: DictConfig) -> str | None:
         config = config_of(composed)
         if config.sweep.dry_run:
             raise ConfigError("sweep.dry_run=true plans a sweep, and this is one run; add -m, or leave it out")
-        Geometry.of(config)  # refused before torch is imported
+        note = head_width_note(Geometry.of(config).head_dim)  # refused before torch is imported
+        if note is not None:
+            print(note)
         _single(config, launch_dir)
     except UserError as error:
         fail(error)

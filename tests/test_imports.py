@@ -18,6 +18,7 @@ CORE = {
     "regimes",
     "costs",
     "io_spec",
+    "memory",
     "published",
     "metrics",
     "record",

@@ -13,6 +13,7 @@ import pytest
 
 from src.record import Record
 from src.sweep_file import read_plans
+from tests.in_process import command
 from tests.sweeps.conftest import records
 from tests.training.conftest import TEXT, TINY
 
@@ -25,12 +26,16 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(here: Path, *words: str) -> subprocess.Popen[str]:
+def tiny(words: tuple[str, ...]) -> list[str]:
     given = {name for word in words for name in word.partition("=")[0].strip("()").split(",")} | {"kv_heads"}
-    fixed = [word for word in TINY if word.partition("=")[0] not in given]
+    return [*words, *(word for word in TINY if word.partition("=")[0] not in given), "data.path=text.txt"]
+
+
+def start(here: Path, *words: str) -> subprocess.Popen[str]:
+    """In a process of its own: to be signalled, killed, or run beside another one."""
     environment = {**os.environ, "CI": "true", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     return subprocess.Popen(
-        [sys.executable, "-m", "src.train", *words, *fixed, "data.path=text.txt"],
+        [sys.executable, "-m", "src.train", *tiny(words)],
         cwd=here,
         env=environment,
         stdout=subprocess.PIPE,
@@ -46,13 +51,12 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def train(here: Path, *words: str) -> tuple[int, str]:
-    return end(start(here, *words))
+    done = command("src.train", *tiny(words), here=here)
+    return done.returncode, done.stdout + done.stderr
 
 
 def sweep(here: Path, *words: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "src.sweep", *words], cwd=here, capture_output=True, text=True, timeout=300
-    )
+    done = command("src.sweep", *words, here=here)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -86,7 +90,7 @@ def test_a_sweep_file_runs_from_any_folder_resumes_and_is_shown(here: Path) -> N
 
 
 def test_a_killed_sweep_is_completed_by_the_same_command_and_nothing_runs_twice(here: Path) -> None:
-    words = ("-m", "(heads,training.max_steps)=(1,12),(2,12),(4,1200),(8,12)", *LONG[1:])
+    words = ("-m", "(heads,training.max_steps)=(1,12),(2,12),(4,600),(8,12)", *LONG[1:])
     process = start(here, *words)
     wait_for_rows(process, here / "runs" / "single", 3)
     process.kill()
@@ -105,7 +109,7 @@ def test_a_killed_sweep_is_completed_by_the_same_command_and_nothing_runs_twice(
 
 
 def test_ctrl_c_in_the_second_job_of_four_ends_tidily_and_the_rerun_completes_the_sweep(here: Path) -> None:
-    words = ("-m", "(heads,training.max_steps)=(1,12),(2,800),(4,12),(8,12)", *LONG[1:])
+    words = ("-m", "(heads,training.max_steps)=(1,12),(2,500),(4,12),(8,12)", *LONG[1:])
     process = start(here, *words)
     wait_for_rows(process, here / "runs" / "single", 2)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
