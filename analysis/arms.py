@@ -8,16 +8,15 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from analysis.bootstrap import counts, draws
 from analysis.cells import Cells
-from analysis.decision import CONFIDENCE
 from analysis.findings import Finding, caution, some
-from analysis.inference import t_interval
-from analysis.runs import COSTS
+from analysis.intervals import CONFIDENCE
+from analysis.load import COSTS
+from analysis.stats import counts, draws, t_interval
 from src.metrics import METRICS
 
 MATCHED_WITHIN = 0.01
-_DESIGNED = ("cost/parameters", "cost/flops_per_token", "cache/bytes")
+DESIGNED = ("cost/parameters", "cost/flops_per_token", "cache/bytes")
 _ALIKE_SPREAD = 3.0
 
 
@@ -69,12 +68,12 @@ def matched(table: pd.DataFrame, reference: Any) -> pd.DataFrame:
 def matching_findings(ratios: pd.DataFrame) -> list[Finding]:
     """What the head count changed beside itself: parameters, FLOPs, cache bytes."""
     found = []
-    for cost in (cost for cost in _DESIGNED if cost in ratios):
+    for cost in (cost for cost in DESIGNED if cost in ratios):
         off = ratios[cost][(ratios[cost] - 1).abs() > MATCHED_WITHIN]
         if len(off):
             text = some([f"{arm}: x{ratio:.3g}" for arm, ratio in off.items()])
             found.append(caution("matching", f"{cost} is not matched to the reference ({text})"))
-    alike = [cost for cost in _DESIGNED if cost in ratios and ratios[cost].sub(1).abs().le(MATCHED_WITHIN).all()]
+    alike = [cost for cost in DESIGNED if cost in ratios and ratios[cost].sub(1).abs().le(MATCHED_WITHIN).all()]
     if alike:
         found.append(Finding("matching", f"{some(alike)} are matched within {MATCHED_WITHIN:.0%} over all arms"))
     return found

@@ -10,11 +10,10 @@ import pandas as pd
 from jaxtyping import Bool, Float
 from numpy import ndarray as Array
 
-from analysis.bootstrap import draws
 from analysis.cells import Cells
-from analysis.decision import CONFIDENCE
 from analysis.findings import AnalysisError, Finding, caution, some
-from analysis.inference import t_interval
+from analysis.intervals import CONFIDENCE
+from analysis.stats import draws, t_interval
 from src.metrics import METRICS
 
 _SAME = 1e-9

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.findings import AnalysisError, Finding, caution, some
-from analysis.runs import FINISHED, require
+from analysis.load import FINISHED, require
 from src.metrics import METRICS
 
 LEARNING_RATE = "config.training.learning_rate"

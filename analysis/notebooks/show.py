@@ -12,9 +12,9 @@ from IPython.display import Image, Markdown, display
 from analysis.load import Export, load
 from analysis.plots.figures import Drawn
 from analysis.plots.style import looks
-from analysis.report.answers import Answers
-from analysis.report.blocks import Table
 from analysis.report.markdown import table_text
+from analysis.report.page import Table
+from analysis.study import Study
 
 SAMPLE = Path(__file__).with_name("sample_export")
 RESULTS = Path(__file__).parent.parent / "results"
@@ -48,9 +48,9 @@ def opened(folder: Path) -> Export:
     return export
 
 
-def show_claim(answers: Answers) -> None:
-    """The claims, or the sentence why there is none."""
-    for said in [answers.refusal] if answers.refusal is not None else answers.opening:
+def show_sentences(study: Study) -> None:
+    """The sentence of each experiment, or why there is none."""
+    for said in [study.refusal] if study.refusal is not None else study.opening:
         display(Markdown(said))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
+from analysis.load import FINISHED, Export, require
+from analysis.plots.figures import Drawn, figure, new_axes
 from analysis.plots.style import KINDS, count_axis, legend_below, levels, show_bytes, style_of
-from analysis.runs import require
 from src.attention_kinds import display_name
 from src.metrics import bytes_shown
 
@@ -50,3 +53,18 @@ def _heads(own: pd.DataFrame) -> str:
     """'heads 1, 2, 4' or 'heads 8 on kv_heads 2'."""
     heads, kv_heads = (", ".join(map(str, levels(own[name]))) for name in ("heads", "kv_heads"))
     return f"heads {heads}" if heads == kv_heads else f"heads {heads} on kv_heads {kv_heads}"
+
+
+@figure("cache size", at=10, needs=("cache/bytes",), spans=True)
+def drawn(export: Export, factor: str, metric: str) -> Iterator[Drawn]:
+    runs = export.runs
+    measured = runs[(runs["status"] == FINISHED) & runs["cache/bytes"].notna()]
+    if measured.empty:
+        return
+    picture, ax = new_axes()
+    draw(measured, ax)
+    caption = (
+        f"Points are the bytes that {len(measured)} runs allocated for one sequence, lines the formula of src/costs.py "
+        f"over other contexts. Source: {export.sentence}."
+    )
+    yield Drawn("cache_size", "KV cache against context", caption, picture)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from analysis.findings import some
+from analysis.load import Export
+from analysis.plots.figures import Drawn, compared, counts_said, figure, new_axes
 from analysis.plots.style import COLOURS, INK, axis_name, show_bytes, show_thousands, style_of
+from analysis.verdict import Verdict
 
 
 def draw(
@@ -48,3 +53,20 @@ def draw(
 
 def _reach(value: float, low: float, high: float) -> list[list[float]] | None:
     return None if np.isnan(low) or low == high else [[value - low], [high - value]]
+
+
+@figure("frontiers", at=50)
+def drawn(verdict: Verdict, export: Export) -> Iterator[Drawn]:
+    for cost, front in verdict.frontiers.items():
+        price = front.points["cost"].to_numpy(dtype=float)
+        if len(price) < 2 or np.ptp(price) <= 1e-9 * np.abs(price).max():
+            continue
+        picture, ax = new_axes()
+        draw(front.points, ax, cost=cost, knee=front.knee, **compared(verdict))
+        shares = some([f"{arm}: {share:.0%}" for arm, share in front.points["share"].items()], shown=16)
+        caption = (
+            "Means with 95% t intervals; filled points are on the frontier: no other is at least as good and as "
+            f"cheap. Share of resampled seeds in which each is on it: {shares}. {counts_said(verdict)}. "
+            f"Source: {export.sentence}."
+        )
+        yield Drawn(f"frontier_{cost.replace('/', '_')}", f"{verdict.metric} against {cost}", caption, picture)

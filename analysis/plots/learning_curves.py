@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.decision import CONFIDENCE
-from analysis.inference import t_interval
+from analysis.cells import TOKENS
+from analysis.intervals import CONFIDENCE
+from analysis.load import Export
+from analysis.plots.figures import Drawn, counts_said, figure, new_axes
 from analysis.plots.style import axis_name, levels, show_thousands, style_of
+from analysis.stats import t_interval
+from analysis.verdict import Verdict
 
 BAND = "95% t interval of the mean over seeds"
 _LATE = 0.25
@@ -54,3 +60,21 @@ def draw(
     show_thousands(ax.xaxis)
     ax.legend(title=factor, ncols=2)
     return ax
+
+
+@figure("learning curves", at=30)
+def drawn(verdict: Verdict, export: Export) -> Iterator[Drawn]:
+    steps = export.steps.merge(verdict.cells.runs[["run_id", verdict.factor]], on="run_id")
+    metric = "val/loss" if verdict.metric.startswith("val/") else verdict.metric
+    if metric not in steps or steps.dropna(subset=[metric]).groupby("run_id").size().max() < 3:
+        metric = "train/loss"
+    x = TOKENS if TOKENS in steps and steps[TOKENS].notna().any() else "step"
+    if metric not in steps or steps.dropna(subset=[metric]).empty:
+        return
+    picture, ax = new_axes()
+    draw(steps.dropna(subset=[x]), ax, factor=verdict.factor, metric=metric, unit=verdict.unit, x=x)
+    caption = (
+        f"Mean over the runs of each arm, where all of them have a number; bands are the {BAND}; the steep first "
+        f"quarter runs above the frame. {counts_said(verdict)}. Source: {export.sentence}."
+    )
+    yield Drawn("learning_curves", f"{metric} over training", caption, picture)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from analysis.plots.style import INK, axis_name, levels
+from analysis.load import FINISHED, Export
+from analysis.plots.figures import Drawn, figure
+from analysis.plots.style import INK, axis_name, levels, new_figure
+from analysis.question import has_learning_rates
 from analysis.tuning import LEARNING_RATE
 from src.metrics import METRICS
 
@@ -40,3 +45,14 @@ def draw(table: pd.DataFrame, ax: Axes, *, factor: str = "heads", metric: str = 
     ax.tick_params(length=0, colors=INK)
     ax.grid(False)
     return ax
+
+
+@figure("learning rates", at=20, spans=True)
+def drawn(export: Export, factor: str, metric: str) -> Iterator[Drawn]:
+    if not has_learning_rates(export.runs, factor):
+        return
+    runs = export.runs[(export.runs["status"] == FINISHED) & np.isfinite(export.runs[metric].astype(float))]
+    picture = new_figure(1.8 + 1.1 * runs[LEARNING_RATE].nunique(), 1.2 + 0.6 * runs[factor].nunique())
+    draw(runs, picture.add_subplot(), factor=factor, metric=metric)
+    caption = f"Mean over finished runs, n in each cell; the best of each row is framed. Source: {export.sentence}."
+    yield Drawn("learning_rates", f"{metric} by {factor} and learning rate", caption, picture)

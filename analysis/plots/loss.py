@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from analysis.decision import CONFIDENCE
-from analysis.inference import t_interval
+from analysis.intervals import CONFIDENCE
+from analysis.load import Export
+from analysis.plots.figures import Drawn, compared, counts_said, figure, margin_said, new_axes
 from analysis.plots.style import COLOURS, GRID, axis_name, count_axis, legend_below, levels
+from analysis.stats import t_interval
+from analysis.verdict import Verdict
 
 _ASIDE = 2**0.06
 """Dots stand a little to the left of their count and the interval to the right, on a log axis."""
@@ -57,3 +61,15 @@ def _legend(ax: Axes, with_margin: bool) -> None:
     if with_margin:
         ax.fill_between([], [], color=COLOURS[4], alpha=0.3, linewidth=0, label="margin around the reference")
     legend_below(ax)
+
+
+@figure("loss", at=10)
+def drawn(verdict: Verdict, export: Export) -> Iterator[Drawn]:
+    picture, ax = new_axes()
+    draw(verdict.cells.runs, ax, reference=verdict.reference, margin=verdict.margin.value or None, **compared(verdict))
+    at = "" if verdict.common_step is None else f" at step {verdict.common_step:,}"
+    caption = (
+        f"Each dot is one run{at}, thin lines join runs of one seed; diamonds are means with 95% t intervals. "
+        f"{counts_said(verdict)}. {margin_said(verdict)}Source: {export.sentence}."
+    )
+    yield Drawn("loss", f"{verdict.metric} against {verdict.factor}", caption, picture)

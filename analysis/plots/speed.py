@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pandas as pd
 from matplotlib.axes import Axes
 
+from analysis.findings import some
+from analysis.load import Export
+from analysis.plots.figures import Drawn, counts_said, figure, new_axes
 from analysis.plots.style import axis_name, count_axis, levels, show_thousands, style_of
+from analysis.verdict import Verdict
 
+_SPEEDS = ("train/tokens_per_second", "decode/ms_per_token")
+_DEVICE = ("environment.device_name", "environment.dtype")
 KERNEL_OF = {
     "train": "attention_kernel",
     "prefill": "environment.prefill_attention_kernel",
@@ -45,3 +53,20 @@ def draw(table: pd.DataFrame, ax: Axes, *, factor: str = "heads", metric: str = 
     ax.set_ylabel(axis_name(metric))
     ax.legend(title="attention kernel", loc="lower left")
     return ax
+
+
+@figure("speeds", at=40)
+def drawn(verdict: Verdict, export: Export) -> Iterator[Drawn]:
+    runs = verdict.cells.runs
+    for metric in _SPEEDS:
+        if metric not in runs or runs[metric].isna().all():
+            continue
+        picture, ax = new_axes()
+        draw(runs, ax, factor=verdict.factor, metric=metric)
+        where = [some([str(v) for v in runs[name].dropna().unique()]) for name in _DEVICE if name in runs]
+        caption = (
+            f"Each dot is one run, lines join medians; colours are attention kernels, which head width can change. "
+            f"Measured on {', '.join(word for word in where if word)}. {counts_said(verdict)}. "
+            f"Source: {export.sentence}."
+        )
+        yield Drawn(metric.replace("/", "_"), f"{metric} against {verdict.factor}", caption, picture)

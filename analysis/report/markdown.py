@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.plots.figures import Drawn
-from analysis.report.blocks import Block, Bullets, Code, Page, Paragraph, Table
-from analysis.report.page import anchor
+from analysis.report.html import anchor
+from analysis.report.page import Block, Bullets, Code, Page, Paragraph, Table
 
 FIGURES = "figures"
 
@@ -30,16 +30,14 @@ def figure_files(page: Page) -> Iterator[tuple[str, Drawn]]:
 
 
 def _file_name(place: str, drawn: Drawn) -> str:
-    return (
-        drawn.name if place in ("figures", "across-experiments") else f"{place.removeprefix('figures-')}-{drawn.name}"
-    )
+    alone = place in ("top", "figures", "across-experiments")
+    return drawn.name if alone else f"{place.removeprefix('figures-')}-{drawn.name}"
 
 
 def _block(block: Block, place: str) -> str:
     match block:
         case Paragraph(text, "claim"):
-            first, _, rest = text.partition(". ")
-            return f"**{_escaped(first)}.** {_escaped(rest)}"
+            return f"**{_escaped(text)}**"
         case Paragraph(text, _):
             return _escaped(text)
         case Bullets(items, _):

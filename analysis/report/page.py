@@ -1,100 +1,54 @@
-"""A page as one HTML file: styles and figures inside it, no script, no request to anywhere."""
+"""What a page is made of, whatever it is written as."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from html import escape
-from pathlib import Path
+from dataclasses import dataclass, field
+from typing import Literal
 
 from analysis.plots.figures import Drawn
-from analysis.report.blocks import Block, Bullets, Code, Page, Paragraph, Section, Table
-from analysis.report.svg import inline_svg
 
-STYLE = Path(__file__).with_name("page.css")
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-_LONG = 45
-"""A cell of more letters than this may break into lines."""
-_LABEL = re.compile(r"\b(HELPS|HURTS|PLATEAU|INCONCLUSIVE)\b")
+Tone = Literal["plain", "claim", "caution"]
 
 
-def html_of(page: Page) -> str:
-    """The whole file. The policy in its head forbids what it does not need anyway."""
-    body = "\n".join(part for section in page.sections for part in _section(section))
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>{escape(page.title)}</title>
-<style>
-{STYLE.read_text(encoding="utf-8")}</style>
-</head>
-<body>
-<main>
-<h1>{escape(page.title)}</h1>
-{body}
-</main>
-<footer>{escape(page.source)}</footer>
-</body>
-</html>
-"""
+@dataclass(frozen=True)
+class Paragraph:
+    text: str
+    tone: Tone = "plain"
 
 
-def _section(section: Section) -> Iterator[str]:
-    name = anchor(section.title)
-    yield f'<section id="{name}">' if section.title else "<section>"
-    if section.title:
-        yield f"<h2>{escape(section.title)}</h2>"
-    for block in section.blocks:
-        yield _block(block, name)
-    yield "</section>"
+@dataclass(frozen=True)
+class Bullets:
+    items: list[str]
+    tone: Tone = "plain"
 
 
-def _block(block: Block, place: str) -> str:
-    match block:
-        case Paragraph(text, "claim"):
-            first, _, rest = text.partition(". ")
-            return f'<p class="claim"><strong>{escape(first)}.</strong> {_labelled(rest)}</p>'
-        case Paragraph(text, _):
-            return f"<p>{_labelled(text)}</p>"
-        case Bullets(items, tone):
-            return f'<ul class="{tone}">' + "".join(f"<li>{_labelled(item)}</li>" for item in items) + "</ul>"
-        case Code(lines):
-            return "<pre><code>" + escape("\n".join(lines)) + "</code></pre>"
-        case Table():
-            return _table(block)
-        case Drawn(name, title, caption, figure):
-            drawing = inline_svg(figure, f"{place}-{name}", title)
-            return f"<figure><h3>{escape(title)}</h3>\n{drawing}\n<figcaption>{escape(caption)}</figcaption></figure>"
+@dataclass(frozen=True)
+class Table:
+    """Cells as people read them. The first column names the row; `note` stands below."""
+
+    header: list[str]
+    rows: list[list[str]]
+    note: str = ""
 
 
-def _table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
-    rows = "\n".join(
-        f'<tr><th scope="row">{escape(first)}</th>' + "".join(map(_cell, rest)) + "</tr>" for first, *rest in table.rows
-    )
-    note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
-    inside = f"<table><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table>"
-    return f'<div class="scroll" tabindex="0">{inside}</div>{note}'
+@dataclass(frozen=True)
+class Code:
+    lines: list[str]
 
 
-def _cell(text: str) -> str:
-    words = ' class="words"' if len(text) > _LONG else ""
-    return f"<td{words}>{_labelled(text)}</td>"
+Block = Paragraph | Bullets | Table | Code | Drawn
 
 
-def _labelled(text: str) -> str:
-    """Escaped text whose labels have their colour, and their word as well."""
-    return _LABEL.sub(lambda match: f'<span class="label {match[1].lower()}">{match[1]}</span>', escape(text))
+@dataclass(frozen=True)
+class Section:
+    title: str
+    blocks: list[Block] = field(default_factory=list)
 
 
-def anchor(title: str) -> str:
-    """A section's id.
+@dataclass(frozen=True)
+class Page:
+    """`sections[0]` opens with the claim and has no title of its own."""
 
-    >>> anchor("Figures (1 of 2: d_model=128)")
-    'figures-1-of-2-d_model-128'
-    """
-    return re.sub(r"[^\w]+", "-", title.lower()).strip("-") or "top"
+    title: str
+    source: str
+    sections: list[Section]

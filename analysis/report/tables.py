@@ -6,12 +6,15 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.arms import MATCHED_WITHIN
-from analysis.report.blocks import Table
+from analysis.appendix import other_tests, page_trend
+from analysis.arms import DESIGNED, MATCHED_WITHIN
+from analysis.conclusion import Pair
+from analysis.numbers import MISSING, difference, mean_shown, p_shown
+from analysis.report.page import Table
+from analysis.summary import pairing, shown_pairs, shown_words
 from analysis.verdict import Verdict
 from src.metrics import bytes_shown
 
-MISSING = "–"  # noqa: RUF001
 _COSTS = {
     "cost/parameters": "parameters",
     "cost/flops_per_token": "FLOPs/token",
@@ -19,25 +22,24 @@ _COSTS = {
     "train/tokens_per_second": "train tokens/s",
     "decode/ms_per_token": "decode ms/token",
 }
-_DESIGNED = ("cost/parameters", "cost/flops_per_token", "cache/bytes")
+_FAMILY = "Intervals hold for all pairs of arms together (95%)"
 
 
 def arms_table(verdict: Verdict) -> Table:
-    """One row an arm: its mean, and its difference from the reference with label."""
-    unit = verdict.unit
+    """One row an arm: its mean, and its difference from the reference with what is shown of it."""
     header = [
         verdict.factor,
         "n",
-        f"{verdict.metric}, {unit} [95%]",
-        f"against {verdict.reference} [95%]",
-        "label",
+        f"mean {verdict.metric}, {verdict.unit} [95%]",
+        f"minus {verdict.reference} [95%, all pairs]",
+        f"beside {verdict.reference}",
         "p",
     ]
     rows = []
     for arm, row in verdict.arms.iterrows():
-        mean = number(row["mean"]) + interval(row["low"], row["high"])
-        rows.append([f"{arm}", f"{int(row['n'])}", mean, *_against_reference(verdict, arm)])
-    return Table(header, rows, "p: sign flips of all contrasts together (max-T).")
+        mean = mean_shown(row["mean"], row["low"], row["high"])
+        rows.append([f"{arm}", f"{int(row['n'])}", mean, *_beside_reference(verdict, arm)])
+    return Table(header, rows, f"{_FAMILY}, p decides what is said in its row; a mean's own is a t interval.")
 
 
 def costs_table(verdict: Verdict) -> Table | None:
@@ -53,87 +55,136 @@ def costs_table(verdict: Verdict) -> Table | None:
     return Table([verdict.factor, *(_COSTS[name] for name in costs)], rows, note)
 
 
-def contrasts_table(verdict: Verdict) -> Table | None:
-    """One row a contrast: with the reference, then each step of the ladder."""
-    table = _every_contrast(verdict)
-    if table.empty:
+def pairs_table(verdict: Verdict) -> Table | None:
+    """One row a pair of arms; of very many, each with the reference and with the one before it."""
+    pairs = shown_pairs(verdict)
+    if not pairs:
         return None
+    progress = verdict.convergence
     rows = []
-    for row in table.to_dict("records"):
+    for pair in pairs:
+        known = pair.by == "mean"
+        steps = progress.steps_of(pair.difference) if progress is not None and known else None
         rows.append(
             [
-                f"{row['fewer']} to {row['more']}",
-                f"{row['pairs']}",
-                signed(row["difference"]) + interval(row["low"], row["high"], "+.4f"),
-                row["label"],
-                f"{row['p']:.3g} / {row['p_holm']:.3g} / {row['p_family']:.3g}",
-                f"{row['p_smallest']:.2g}",
-                f"{row['improvement']:.0%} [{row['improvement_low']:.0%}, {row['improvement_high']:.0%}]",
+                f"{pair.earlier} to {pair.later}",
+                f"{pair.seeds}",
+                _difference(pair, verdict.margin.value),
+                shown_words(pair),
+                p_shown(pair.p),
+                f"{abs(pair.difference) / verdict.seed_sd:.1f}" if known and verdict.seed_sd > 0 else MISSING,
+                MISSING if steps is None else f"{steps:,.0f}",
             ]
         )
     header = [
         verdict.factor,
-        "pairs",
-        "difference [95%]",
-        "label",
-        "p / Holm / max-T",
-        "smallest p",
-        "better on",
+        "seeds",
+        f"difference, {verdict.unit} [95%, all pairs]",
+        "the larger is",
+        "p",
+        "in seed SDs",
+        "in steps",
     ]
     note = (
-        "Differences are more minus fewer, on shared seeds. p: two-sided sign flips; the smallest that so many pairs "
-        "can reach stands beside it. 'better on' is the share of seeds on which more is better, with Wilson's interval."
+        f"Differences are more minus fewer. {_FAMILY}, and what is shown is read off them; p is the one that decides "
+        "it. 'In steps': how long training at the final slope takes to change the loss by as much."
     )
     return Table(header, rows, note)
 
 
-def reasons(verdict: Verdict) -> list[str]:
-    """Why each contrast has its label, and how many seeds would settle an open one."""
-    found = []
-    for row in _every_contrast(verdict).to_dict("records"):
-        plan = "" if pd.isna(row["seeds_plan"]) else f"; {row['seeds_plan']} would settle it"
-        found.append(f"{row['fewer']} to {row['more']}: {row['label']}, {row['reason']}{plan}.")
-    return found
+def sensitivity_table(verdict: Verdict) -> Table | None:
+    """The answer that other margins would have given."""
+    if not verdict.sensitivity:
+        return None
+    rows = []
+    for stretch in verdict.sensitivity:
+        said = stretch.answer.replace("_", " ") + ("" if stretch.at is None else f" {stretch.at}")
+        high = "and above" if stretch.high is None else f"to {stretch.high:.3g}"
+        rows.append([f"{stretch.low:.3g} {high}", said, "this margin" if stretch.holds else ""])
+    return Table([f"margin, {verdict.unit}", "answer", ""], rows, "The same data judged against other margins.")
 
 
-def _every_contrast(verdict: Verdict) -> pd.DataFrame:
-    """Each arm with the reference, then each step of the ladder that is not among them."""
-    table = pd.concat([verdict.contrasts, verdict.ladder], ignore_index=True)
-    return table if table.empty else table.drop_duplicates(["fewer", "more"])
+def rates_table(verdict: Verdict) -> Table | None:
+    """Diverged runs by arm; None where none diverged."""
+    if verdict.conclusion is None or not any(rate.diverged for rate in verdict.conclusion.rates.values()):
+        return None
+    rows = [
+        [f"{arm}", f"{rate.diverged} of {rate.ended}", f"{rate.low:.0%} to {rate.high:.0%}"]
+        for arm, rate in verdict.conclusion.rates.items()
+    ]
+    note = (
+        "Exact intervals of all arms together (95%). An arm with a diverged run is compared by rank, the diverged run "
+        "as the worst of its seed, so that no sentence rests on survivors."
+    )
+    return Table([verdict.factor, "diverged", "share [95%]"], rows, note)
 
 
-def number(value: Any) -> str:
-    """A metric to four decimals.
+def control_table(verdict: Verdict) -> Table | None:
+    """Each arm beside the control: quality and cache."""
+    control = verdict.control
+    if control is None:
+        return None
+    rows = [
+        [
+            f"{beside.arm}",
+            f"{beside.pair.seeds}",
+            _difference(beside.pair, verdict.margin.value),
+            shown_words(beside.pair),
+            p_shown(beside.pair.p),
+            MISSING if beside.cache is None else f"{beside.cache:.3g}",
+        ]
+        for beside in control.arms
+    ]
+    header = [verdict.factor, "seeds", f"minus {control.name} [95%]", f"beside {control.name}", "p", "cache / control"]
+    return Table(header, rows, f"{control.name}: {control.seeds} runs. Intervals hold for all arms and the control.")
 
-    >>> number(1.88123), number(float("nan"))
-    ('1.8812', '–')
-    """
-    return MISSING if pd.isna(value) else f"{value:.4f}"
+
+def other_tests_table(verdict: Verdict, rng: Any) -> Table | None:
+    """What other tests say of the same pairs; none of them decides."""
+    table = other_tests(verdict.cells.values, rng)
+    if table.empty:
+        return None
+    rows = [
+        [
+            f"{row['earlier']} to {row['later']}",
+            difference(row["difference"], row["low"], row["high"], verdict.margin.value),
+            f"{p_shown(row['p_t'])} / {p_shown(row['p_t_holm'])}",
+            f"{p_shown(row['p_flips'])} / {p_shown(row['p_flips_family'])}",
+            f"{p_shown(row['p_welch'])} / {p_shown(row['p_permutation'])}",
+            MISSING if pd.isna(row["mixed"]) else f"{row['mixed']:+.3g} ({p_shown(row['mixed_p'])})",
+        ]
+        for row in table.to_dict("records")
+    ]
+    header = [
+        verdict.factor,
+        "paired t [95%, this pair alone]",
+        "p: t / Holm",
+        "p: sign flips / max-T",
+        "p: unpaired Welch / permutation",
+        "mixed model (p)",
+    ]
+    said = ["Mixed model: seeds random, one spread for all arms."]
+    trend = page_trend(verdict.cells.values, verdict.metric)
+    if trend is not None:
+        said.append(f"Page's trend: p = {p_shown(trend[0])} for better with more, {p_shown(trend[1])} for worse.")
+    gained = pairing(verdict)
+    if gained is not None:
+        said.append(gained.sentence)
+    return Table(header, rows, " ".join(said))
 
 
-def signed(value: Any) -> str:
-    return MISSING if pd.isna(value) else f"{value:+.4f}"
-
-
-def interval(low: Any, high: Any, form: str = ".4f") -> str:
-    """' [low, high]', or nothing where there is none."""
-    return "" if pd.isna(low) else f" [{low:{form}}, {high:{form}}]"
-
-
-def _against_reference(verdict: Verdict, arm: Any) -> list[str]:
+def _beside_reference(verdict: Verdict, arm: Any) -> list[str]:
     if arm == verdict.reference:
         return ["reference", "", ""]
-    table = verdict.contrasts
-    found = table[(table["fewer"] == arm) | (table["more"] == arm)] if len(table) else table
-    if found.empty:
+    pair = verdict.pair(verdict.reference, arm)
+    if pair is None:
         return [MISSING, "not compared", ""]
-    row = found.iloc[0]
-    ends = [row["low"], row["high"]]
-    # A contrast is a step from fewer to more; this column is the arm's difference from the reference.
-    flip = 1 if row["more"] == arm else -1
-    low, high = sorted(flip * end for end in ends)
-    label = row["label"] if flip == 1 else f"{row['label']} (as more)"
-    return [signed(flip * row["difference"]) + interval(low, high, "+.4f"), label, f"{row['p_family']:.3g}"]
+    pair = pair.beside(verdict.reference)
+    return [_difference(pair, verdict.margin.value), shown_words(pair), p_shown(pair.p)]
+
+
+def _difference(pair: Pair, margin: float) -> str:
+    return difference(pair.difference, pair.low, pair.high, margin) if pair.by == "mean" else MISSING
 
 
 def _cost(verdict: Verdict, arm: Any, name: str) -> str:
@@ -141,7 +192,7 @@ def _cost(verdict: Verdict, arm: Any, name: str) -> str:
     if pd.isna(value):
         return MISSING
     ratio = float(verdict.ratios.at[arm, name])  # pyright: ignore[reportArgumentType]
-    off = name in _DESIGNED and abs(ratio - 1) > MATCHED_WITHIN
+    off = name in DESIGNED and abs(ratio - 1) > MATCHED_WITHIN
     mark = f" x{ratio:.3g}" if off else ""
     if name == "cache/bytes":
         return bytes_shown(value, digits=3) + mark

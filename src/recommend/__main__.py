@@ -70,7 +70,7 @@ def main(
         fail(error)
     print(written if as_json else "\n".join(answer_lines(given)))
     if given.refused:
-        fail(ValueError(refusal(given)))
+        fail(ConfigError(refusal(given)))
 
 
 def _write(path: Path, text: str) -> None:

@@ -11,7 +11,7 @@ from jaxtyping import install_import_hook
 
 # Must come before anything imports these modules.
 install_import_hook(
-    ["analysis.inference", "analysis.bootstrap", "analysis.decision", "analysis.shape", "analysis.frontier"],
+    ["analysis.stats", "analysis.frontier"],
     "beartype.beartype",
 )
 

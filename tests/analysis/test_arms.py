@@ -9,7 +9,7 @@ from scipy import stats
 from analysis import arms as module
 from analysis.arms import arms, interquartile_mean, matched, matching_findings, spread_findings
 from analysis.cells import cells
-from analysis.runs import typed
+from analysis.load import typed
 
 MakeRuns = Callable[..., pd.DataFrame]
 Rng = np.random.Generator

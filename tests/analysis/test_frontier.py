@@ -7,7 +7,7 @@ import pytest
 from analysis.cells import Cells, cells
 from analysis.findings import AnalysisError
 from analysis.frontier import frontier, knee_of, on_frontier
-from analysis.runs import typed
+from analysis.load import typed
 
 MakeRuns = Callable[..., pd.DataFrame]
 Rng = np.random.Generator

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from analysis.findings import AnalysisError
-from analysis.judge import judge
-from analysis.runs import typed
+from analysis.load import typed
+from analysis.question import Question
 from analysis.tuning import LEARNING_RATE, tuned
-from analysis.verdict import Question
+from analysis.verdict import judge
 
 MakeRuns = Callable[..., pd.DataFrame]
 
@@ -60,8 +60,7 @@ def test_the_verdict_changes_with_tuning(grid: pd.DataFrame) -> None:
     shared = judge(grid[grid[LEARNING_RATE] == 0.001], Question(margin=0.02)).verdicts[0]
     found = tuned(grid, "heads", "val/loss", [0, 1])
     (fair,) = judge(found.runs, Question(margin=0.02, varying=(LEARNING_RATE,))).verdicts
-    assert shared.contrasts["label"].tolist() == ["HURTS"]
-    assert fair.contrasts["label"].tolist() == ["HELPS"]
+    assert (shared.answer, fair.answer) == ("worse_throughout", "every_step_helps")
     assert "training.learning_rate" not in fair.condition
 
 

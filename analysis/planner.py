@@ -1,0 +1,178 @@
+"""How many seeds settle a question, by the rule itself: futures are drawn and judged as real studies are.
+
+From a pilot, each future draws the true means and spreads that the pilot leaves possible (flat priors; the spread of
+each arm where the guard found them unequal, else one for all), adds new seeds to the pilot's, and is judged after
+each number of seeds. So the uncertainty of mean and spread is in the power, and in the range of seeds.
+Source: O'Hagan, Stevens and Campbell 2005 (assurance); Grubbs 1948 (an arm's own variance from paired runs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray as Array
+
+from analysis.answer import CODES, OPEN, Judged, judge_many
+from analysis.findings import AnalysisError
+from analysis.intervals import simultaneous
+from src.randomness import stream_seed
+
+Goal = Literal["answer", "always"]
+"""'answer': any but not_settled. 'always': 'more is always better' is supported or refuted."""
+
+POWER = 0.8
+FUTURES = 400
+STUDIES = 2000
+_RESAMPLES = 2000
+_TOTALS = (4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 25, 30, 40, 50, 70, 100)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Seeds in all, those of the pilot among them. `seeds`: the fewest with POWER, None beyond the most looked at.
+
+    `low`, `high`: 10% of the futures are settled with `low` seeds, 90% with `high`; None where never.
+    `power`: share of futures settled, by total. `answers`: which, at `seeds` (at the most, where it is None).
+    """
+
+    pilot: int
+    seeds: int | None
+    low: int | None
+    high: int | None
+    most: int
+    power: dict[int, float]
+    answers: dict[str, float]
+
+    @property
+    def sentence(self) -> str:
+        """'14 seeds would settle it with 80% power (6 already do in a tenth of cases; nine tenths need 40)'."""
+        high = f"nine in ten with {self.high}" if self.high is not None else f"nine in ten not with {self.most}"
+        low = f"one in ten with {self.low}" if self.low is not None else f"fewer than one in ten with {self.most}"
+        spread = f"(of the futures that the pilot leaves open, {low}, {high})"
+        if self.seeds is None:
+            return f"even {self.most} seeds settle it with only {self.power[self.most]:.0%} power {spread}"
+        return f"{self.seeds} seeds settle it with {self.power[self.seeds]:.0%} power {spread}"
+
+
+@dataclass(frozen=True)
+class Power:
+    """What `seeds` can show. `half_width`: of a pair's interval, at the median study."""
+
+    seeds: int
+    margin: float
+    settled: float
+    always_settled: float
+    answers: dict[str, float]
+    half_width: float
+
+    @property
+    def warning(self) -> str | None:
+        """Where the margin is out of reach, so that no two arms can be shown to be alike."""
+        if self.margin == 0:
+            return "with a margin of 0 no two arms can be shown to be alike, however many seeds run"
+        if self.half_width < self.margin:
+            return None
+        return (
+            f"with {self.seeds} seeds an interval is about +-{self.half_width:.2g}, wider than the margin of "
+            f"{self.margin:g}: no two arms can be shown to be alike; run more seeds or widen the margin"
+        )
+
+
+def seeds_to_settle(
+    pilot: Float[Array, "n k"],
+    margin: float,
+    *,
+    better: Literal["lower", "higher"] = "lower",
+    goal: Goal = "answer",
+    power: float = POWER,
+    most: int = _TOTALS[-1],
+    futures: int = FUTURES,
+    seed: int = 0,
+) -> Plan:
+    """How many seeds in all would settle what the pilot leaves open.
+
+    `pilot`: the metric by seed and arm, from the seeds that all arms share. Raises AnalysisError under two such
+    seeds or arms.
+    """
+    complete = pilot[np.isfinite(pilot).all(axis=1)]
+    n, k = complete.shape
+    if n < 2 or k < 2:
+        raise AnalysisError(f"a pilot of {n} shared seeds and {k} arms has no spread; run at least 2 arms with 3 seeds")
+    rng = np.random.default_rng(stream_seed(seed, "bootstrap", "plan"))
+    values = complete if better == "lower" else -complete
+    totals = [total for total in _TOTALS if n < total <= most] or [n + 1]
+    paths = _futures(values, totals[-1], futures, rng)
+    settled, answers = {}, {}
+    for total in totals:
+        judged = judge_many(paths[:, :total], margin, resamples=_RESAMPLES)
+        settled[total] = _reached(judged, goal)
+        answers[total] = _answers(judged)
+    shares = {total: float(hit.mean()) for total, hit in settled.items()}
+
+    def fewest(share: float) -> int | None:
+        return next((total for total in totals if shares[total] >= share), None)
+
+    enough = fewest(power)
+    return Plan(n, enough, fewest(0.1), fewest(0.9), totals[-1], shares, answers[enough or totals[-1]])
+
+
+def power_of(
+    seeds: int,
+    means: Sequence[float],
+    sd: float | Sequence[float],
+    correlation: float,
+    margin: float,
+    *,
+    goal: Goal = "answer",
+    studies: int = STUDIES,
+    seed: int = 0,
+) -> Power:
+    """What so many paired seeds show, were these the true means (lower is better), spreads and correlation.
+
+    `sd`: between seeds within an arm, one or one an arm. Raises AnalysisError for values that are none.
+    """
+    centre, spread = np.asarray(means, dtype=float), np.broadcast_to(np.asarray(sd, dtype=float), len(means))
+    if seeds < 2 or len(centre) < 2 or not (spread > 0).all() or not -1 < correlation < 1:
+        raise AnalysisError(
+            f"seeds={seeds}, {len(centre)} arms, sd={sd}, correlation={correlation}: give two seeds and arms or more, "
+            "spreads above 0 and a correlation inside (-1, 1)"
+        )
+    rng = np.random.default_rng(stream_seed(seed, "bootstrap", "power", seeds))
+    shared, own = np.sqrt(max(correlation, 0.0)), np.sqrt(1 - max(correlation, 0.0))
+    noise = shared * rng.normal(size=(studies, seeds, 1)) + own * rng.normal(size=(studies, seeds, len(centre)))
+    judged = judge_many(centre + spread * noise, margin, resamples=_RESAMPLES)
+    half = float(np.median((judged.intervals.high - judged.intervals.low) / 2))
+    settled, always = (float(_reached(judged, goal).mean()) for goal in ("answer", "always"))
+    return Power(seeds, margin, settled, always, _answers(judged), half)
+
+
+def _futures(values: Float[Array, "n k"], most: int, futures: int, rng: np.random.Generator) -> Array:
+    """[futures, most, k]: the pilot's seeds first, then seeds drawn from what it leaves possible."""
+    n, k = values.shape
+    rest = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
+    freedom = (n - 1) * (k - 1)
+    pooled = (rest**2).sum() / freedom
+    if simultaneous(values, resamples=_RESAMPLES).guarded and k > 2:
+        own = (rest**2).sum(axis=0) / (n - 1)
+        arms = np.maximum((k * own - own.sum() / (k - 1)) / (k - 2), pooled / 10)  # Grubbs
+        variances = arms * (n - 1) / rng.chisquare(n - 1, size=(futures, k))
+    else:
+        variances = np.repeat(pooled * freedom / rng.chisquare(freedom, size=(futures, 1)), k, axis=1)
+    spread = np.sqrt(variances)
+    means = values.mean(axis=0) + spread * rng.normal(size=(futures, k)) / np.sqrt(n)
+    seeds = values.mean(axis=1).std(ddof=1) * rng.normal(size=(futures, most - n, 1))
+    new = means[:, None] + seeds + spread[:, None] * rng.normal(size=(futures, most - n, k))
+    return np.concatenate([np.broadcast_to(values, (futures, n, k)), new], axis=1)
+
+
+def _reached(judged: Judged, goal: Goal) -> Bool[Array, " s"]:
+    return judged.code != OPEN if goal == "answer" else (judged.refuting[:, 0] >= 0) | judged.supported
+
+
+def _answers(judged: Judged) -> dict[str, float]:
+    shares = {name: float((judged.code == at).mean()) for at, name in enumerate(CODES)}
+    return {name: share for name, share in shares.items() if share}
