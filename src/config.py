@@ -1,32 +1,31 @@
-"""What every part of the configuration is, and the kinds of numbers that its fields hold."""
+"""The one typed configuration of a run. Values live in conf/, names and rules live here."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Literal, get_args
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    PlainValidator,
+    SerializeAsAny,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from src.attention_kinds import kind_of
+from src.data.tasks import TASKS
+from src.data.tasks.task import Task
 from src.errors import ConfigError, did_you_mean
+from src.section import Count, Fraction, Positive, Rate, Section
 
-Positive = Annotated[int, Field(ge=1)]
-Count = Annotated[int, Field(ge=0)]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-Rate = Annotated[float, Field(gt=0)]
-
-
-class Section(BaseModel):
-    """Frozen, typed as written (no text taken for a number), and closed to unknown names."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
-
-
-# The data part of the configuration: a section of its own for each kind, told apart by `name`.
 Order = Literal["shuffled", "random", "sequential"]
-Symbols = Annotated[int, Field(ge=2)]
 
 
 class CorpusConfig(Section):
@@ -55,52 +54,19 @@ class ShardsConfig(CorpusConfig):
     verify: Literal["full", "sampled"]
 
 
-class TaskConfig(Section):
-    """A synthetic task: a training stream for each seed, and one test set for all."""
-
-    train_examples: Positive | None
-    test_examples: Positive
+DataConfig = TextConfig | ShardsConfig | Task
 
 
-class CopyConfig(TaskConfig):
-    name: Literal["copy"]
-    symbols: Symbols
+def _of_its_kind(values: Any) -> DataConfig:
+    return _data_kinds(tuple(sections(DataConfig))).validate_python(values)
 
 
-class InductionConfig(TaskConfig):
-    name: Literal["induction"]
-    symbols: Symbols
+@cache
+def _data_kinds(kinds: tuple[type[BaseModel], ...]) -> TypeAdapter[Any]:
+    """Sections told apart by `name`; which there are is looked up each time, as tasks may be registered later."""
+    return TypeAdapter(Annotated[Union[kinds], Field(discriminator="name")])  # pyright: ignore  # noqa: UP007
 
 
-class RecallConfig(TaskConfig):
-    name: Literal["recall"]
-    vocabulary_size: Annotated[int, Field(ge=4)]
-    pairs: Positive
-    power: Rate
-
-
-class MarkovConfig(TaskConfig):
-    name: Literal["markov"]
-    symbols: Symbols
-    depth: Positive
-
-
-class MaxRetrievalConfig(TaskConfig):
-    name: Literal["max_retrieval"]
-    directions: Positive
-    features: Positive
-
-
-class FarthestPointConfig(TaskConfig):
-    name: Literal["farthest_point"]
-    features: Annotated[int, Field(ge=2)]
-
-
-AnyTaskConfig = CopyConfig | InductionConfig | RecallConfig | MarkovConfig | MaxRetrievalConfig | FarthestPointConfig
-DataConfig = Annotated[TextConfig | ShardsConfig | AnyTaskConfig, Field(discriminator="name")]
-
-
-# The one typed configuration of a run. Values live in conf/, names and rules live here.
 Attention = Annotated[str, AfterValidator(lambda name: kind_of(name).name)]
 Regime = Literal["fixed_width", "fixed_head_dim", "equal_params", "equal_cache", "equal_cost"]
 Kernel = Literal["auto", "fused", "flash", "math", "folded", "repeat"]
@@ -204,7 +170,7 @@ class Config(Section):
     regime: Regime | None
     attention_kernel: Kernel
     model: ModelConfig
-    data: DataConfig
+    data: SerializeAsAny[Annotated[DataConfig, PlainValidator(_of_its_kind)]]
     training: TrainingConfig
     measurement: MeasurementConfig
     sample: SampleConfig
@@ -277,22 +243,25 @@ def setting_names(section: type[BaseModel] = Config, prefix: str = "") -> Iterat
     for name, field in section.model_fields.items():
         yield prefix + name
         yield from dict.fromkeys(
-            inner for kind in _sections(field.annotation) for inner in setting_names(kind, f"{prefix}{name}.")
+            inner for kind in sections(field.annotation) for inner in setting_names(kind, f"{prefix}{name}.")
         )
 
 
 def settings_of_kind(section: str, kind: str) -> list[str] | None:
     """The settings of one kind of a section that comes in several, such as data=copy; None where it is not one."""
-    for model in _sections(Config.model_fields[section].annotation):
+    for model in sections(Config.model_fields[section].annotation):
         names = model.model_fields.get("name")
         if names is not None and kind in get_args(names.annotation):
             return list(model.model_fields)
     return None
 
 
-def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
+def sections(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The sections that a field of this type may hold: none for a plain value, several for `data`."""
     for kind in (annotation, *get_args(annotation)):
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
+        if kind is Task:
+            yield from TASKS.values()
+        elif isinstance(kind, type) and issubclass(kind, BaseModel):
             yield kind
 
 
@@ -306,9 +275,10 @@ def unknown_setting(name: str, also_known: Iterable[str] = ()) -> ConfigError:
 
 
 def _lines(error: ValidationError) -> Iterator[str]:
+    known = {part for name in setting_names() for part in name.split(".")}
     for problem in error.errors():
         # A union reports one line for each of its members; the setting itself ends at the first of them.
-        where = ".".join(str(part) for part in problem["loc"] if part in _FIELD_NAMES or isinstance(part, int))
+        where = ".".join(str(part) for part in problem["loc"] if part in known or isinstance(part, int))
         kind, got = problem["type"], problem["input"]
         if kind == "extra_forbidden":
             yield _extra(problem["loc"])
@@ -337,8 +307,6 @@ def _extra(location: tuple[int | str, ...]) -> str:
         )
     return str(unknown_setting(full))
 
-
-_FIELD_NAMES = {part for name in setting_names() for part in name.split(".")}
 
 REGIMES: tuple[str, ...] = get_args(Regime)
 KERNELS: tuple[str, ...] = get_args(Kernel)

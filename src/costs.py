@@ -26,7 +26,7 @@ from src.io_spec import IOSpec, VectorSpec
 if TYPE_CHECKING:
     from src.geometry import Geometry
 
-BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+BYTES = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1}
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from src.compose import CONF_DIR, check_overrides, config_of, register_root
 from src.config import Config
 from src.errors import ConfigError, UserError, exit_code, fail
 from src.geometry import Geometry
+from src.recommend.rules import head_width_note
 from src.record import Record
 from src.training.stop import StopFlag
 
@@ -53,7 +54,9 @@ def job(composed: DictConfig) -> str | None:
         config = config_of(composed)
         if config.sweep.dry_run:
             raise ConfigError("sweep.dry_run=true plans a sweep, and this is one run; add -m, or leave it out")
-        Geometry.of(config)  # refused before torch is imported
+        note = head_width_note(Geometry.of(config).head_dim)  # refused before torch is imported
+        if note is not None:
+            print(note)
         _single(config, launch_dir)
     except UserError as error:
         fail(error)

@@ -1,5 +1,6 @@
-"""What every test stands on: one thread, no chance, shapes of src.model checked at run time."""
+"""What every test stands on: a process a core, one thread, no chance, shapes of src.model checked at run time."""
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch first loads
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # a thread that waits leaves the core to another test
 
 import pytest
 from hypothesis import settings
@@ -23,6 +25,14 @@ settings.register_profile("tests", derandomize=True, deadline=None, database=Non
 settings.load_profile("tests")
 
 compose_once = cache(lambda overrides: compose(overrides))
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One a core; none for files and tests given by name, which end sooner without, nor where the machine is timed."""
+    given, asked = config.option.file_or_dir, config.option.markexpr
+    is_named = given and all(name.partition("::")[0].endswith(".py") for name in given)
+    is_timed = any(f"not {mark}" not in asked and mark in asked for mark in ("gpu", "benchmark"))
+    return 0 if is_named or is_timed else len(os.sched_getaffinity(0))
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +61,17 @@ def geometry(config: Callable[..., Config]) -> Callable[..., Geometry]:
         return replace(tiny, **integers)  # pyright: ignore[reportArgumentType]
 
     return of
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()  # libraries look at their end for what they think was leaked
+
+
+@pytest.fixture(autouse=True, scope="module")
+def what_was_imported_is_no_garbage() -> None:
+    """A sweep collects garbage after each job; searching all that pytest and torch keep took a quarter of its tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

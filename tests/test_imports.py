@@ -18,6 +18,7 @@ CORE = {
     "regimes",
     "costs",
     "io_spec",
+    "memory",
     "published",
     "metrics",
     "record",
@@ -25,7 +26,9 @@ CORE = {
     "sweep_file",
     "errors",
     "randomness",
+    "section",
 }
+TASKS = "src.data.tasks"  # each is a part of the configuration, and draws its examples with numpy alone
 FILES = sorted(file for folder in ("src", "analysis", "hydra_plugins") for file in (ROOT / folder).rglob("*.py"))
 HIDDEN = {
     ("src.attention_kinds.grouped", "src.model"): "a kind names its layer and cache, and the core loads no torch",
@@ -86,7 +89,7 @@ def room(module: str) -> str | None:
     parts = module.split(".")
     if parts[0] != "src" or len(parts) == 1:
         return None
-    return "core" if parts[1] in CORE else parts[1]
+    return "core" if parts[1] in CORE or module.startswith(TASKS) else parts[1]
 
 
 def room_of(path: Path) -> str:

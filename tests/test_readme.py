@@ -15,6 +15,7 @@ import pytest
 
 from src import ROOT
 from src.record import Record
+from tests.in_process import command as in_this_process
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
@@ -26,6 +27,12 @@ TINY = [
 
 
 def run(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    _, module, *words = arguments
+    return in_this_process(module, *words, here=cwd)
+
+
+def run_alone(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """In a process of its own, as a user starts it."""
     environment = {**os.environ, "CI": "true", "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, timeout=300
@@ -60,7 +67,8 @@ def test_a_training_command_trains_what_it_says(command: str, tmp_path: Path) ->
         overrides.append("data=shakespeare")
     reads_vectors = "experiment=farthest_point" in overrides
     tiny = [word for word in TINY if not (reads_vectors and word.startswith("model.d_model"))]  # as wide as its data
-    done = run(["-m", "src.train", *overrides, *tiny, "context_length=16"], tmp_path)
+    start = run_alone if command == COMMANDS[0] else run
+    done = start(["-m", "src.train", *overrides, *tiny, "context_length=16"], tmp_path)
     assert done.returncode == 0, done.stderr
     folders = list((tmp_path / "runs" / "single").glob("*/"))
     records = [Record.read(folder) for folder in folders if (folder / "record.json").exists()]
@@ -72,7 +80,7 @@ def test_a_training_command_trains_what_it_says(command: str, tmp_path: Path) ->
         assert records[0].geometry["heads"] == heads
         if reads_vectors:
             return
-        sampled = run(["-m", "src.sample", str(folders[0]), "--prompt", "ROMEO:", "--tokens", "40"], tmp_path)
+        sampled = start(["-m", "src.sample", str(folders[0]), "--prompt", "ROMEO:", "--tokens", "40"], tmp_path)
         assert sampled.returncode == 0, sampled.stderr
         assert sampled.stdout.startswith("ROMEO:")
         assert len(sampled.stdout) >= 46
@@ -98,6 +106,13 @@ def test_the_bench_measures_each_kv_count_beside_naive_repeat(tmp_path: Path) ->
     ours = {row["kv_heads"]: row["cache_bytes"] for row in rows if row["way"] == "ours"}
     assert ours[8] == 4 * ours[2] == 8 * ours[1]
     assert all(row["decode_ms_per_token"] > 0 and row["prefill_tokens_per_second"] > 0 for row in rows)
+
+
+def test_the_configurator_answers_first(tmp_path: Path) -> None:
+    done = run(command("src.recommend"), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].split(":")[0] in ("MHA", "GQA", "MQA", "MLA")
+    assert not any(tmp_path.iterdir())
 
 
 def test_the_heads_of_a_model_are_drawn_as_a_picture(tmp_path: Path) -> None:

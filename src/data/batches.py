@@ -33,7 +33,7 @@ class TrainingBatches:
         sequential  windows in file order, `stride` apart; the last batch of an epoch may be smaller
 
     With `shuffled` and `random` every batch is full: one that reaches the end of an epoch goes on into the
-    next. A stride of null is `context_length`: no token is predicted twice in an epoch.
+    next. A stride of None is `context_length`: no token is predicted twice in an epoch.
     """
 
     def __init__(
@@ -56,11 +56,6 @@ class TrainingBatches:
         else:  # as many as fit at every phase of the grid, so that all epochs are equally long
             self._per_epoch = max(1, possible // self._stride)
         self._shuffled = ShuffledEpochs(self._per_epoch, seed)
-
-    @property
-    def windows_per_epoch(self) -> int:
-        """Windows of one epoch; every epoch has as many."""
-        return self._per_epoch
 
     @property
     def steps_per_epoch(self) -> int:
@@ -96,7 +91,7 @@ class TrainingBatches:
 class EvaluationWindows:
     """All of a split in file order: an iterable of (inputs, targets), the same for every model and seed.
 
-    With a stride of null each prediction is made exactly once. A shorter stride lets windows overlap: their
+    With a stride of None each prediction is made exactly once. A shorter stride lets windows overlap: their
     predictions are counted as often as they are made. What no full window reaches, at the end of the split,
     comes as one short window in a batch of its own, so that the whole split counts and its mean does not
     depend on the batch size. `drop_partial_batch` leaves out the short window and a last batch that is not full.
@@ -135,13 +130,7 @@ class EvaluationWindows:
     def __len__(self) -> int:
         return -(-self._count // self._batch_size) + self._has_tail
 
-    @property
-    def tokens(self) -> int:
-        """Predictions over all batches."""
-        tail = self._windows.last_target - self._tail_start if self._has_tail else 0
-        return self._count * self._windows.context_length + tail
-
-    def optimum(self) -> None:
+    def loss_floor(self) -> None:
         """Nobody knows the least loss that a model of a text can have."""
 
     def __iter__(self) -> Iterator[tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]]:

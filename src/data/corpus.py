@@ -19,7 +19,7 @@ class Corpus:
     """Tokens to train on and tokens to validate on.
 
     `hash` depends on the content and its split, not on where it lay. `val_bytes` are the bytes of text that the
-    validation tokens stand for, null where that is not known.
+    validation tokens stand for, None where that is not known.
     """
 
     name: str
@@ -36,7 +36,6 @@ class Corpus:
 
     @property
     def io_spec(self) -> TokenSpec:
-        """What a model reads and what it answers."""
         return TokenSpec(self.vocabulary.size)
 
     @property
@@ -51,7 +50,6 @@ class Corpus:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the record keeps of a corpus, as plain values."""
         return {
             "name": self.name,
             "source": self.source,
@@ -76,6 +74,10 @@ class Corpus:
                     f"context_length={context_length} needs at least {needed:,} (a context and the token after it); "
                     + self._longer(needed)
                 )
+
+    def epoch_tokens(self, context_length: int) -> float:
+        windows = len(self.train_tokens) / (self.stride or context_length)
+        return windows * context_length
 
     def training_batches(self, context_length: int, training: TrainingConfig, seed: int) -> TrainingBatches:
         """Windows of the training split, by step."""

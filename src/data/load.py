@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from src.config import DataConfig, ShardsConfig, TextConfig, TrainingConfig
-from src.data import texts
-from src.data.corpus import Corpus
+from src.config import DataConfig, ShardsConfig, TrainingConfig
+from src.data.examples import TaskData
 from src.data.shards import token_shards
-from src.data.tasks.data import TaskData
+from src.data.tasks.task import NO_ANSWER, Task
+from src.data.texts import TEXTS
 from src.data.vocabulary import Vocabulary
 from src.io_spec import IOSpec
 
@@ -34,8 +34,8 @@ class EvaluationBatches(Protocol):
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]: ...
 
-    def optimum(self) -> float | None:
-        """The least mean loss that any model can expect here; null where nobody knows."""
+    def loss_floor(self) -> float | None:
+        """The least mean loss that any model can expect here; None where nobody knows."""
         ...
 
 
@@ -51,7 +51,9 @@ class Data(Protocol):
         ...
 
     @property
-    def io_spec(self) -> IOSpec: ...
+    def io_spec(self) -> IOSpec:
+        """What a model reads and what it answers."""
+        ...
 
     @property
     def has_answers(self) -> bool:
@@ -65,33 +67,38 @@ class Data(Protocol):
     def bytes_per_token(self) -> float | None: ...
 
     @property
-    def facts(self) -> dict[str, Any]: ...
+    def facts(self) -> dict[str, Any]:
+        """What the record keeps of it, as plain values."""
+        ...
 
-    def check_length(self, context_length: int) -> None: ...
+    def check_length(self, context_length: int) -> None:
+        """Raises UserError where it has nothing as long as the context."""
+        ...
+
+    def epoch_tokens(self, context_length: int) -> float | None:
+        """Tokens that one epoch trains on, about; None where there are no epochs."""
+        ...
 
     def training_batches(self, context_length: int, training: TrainingConfig, seed: int) -> Batches: ...
 
     def evaluation_batches(self, context_length: int, training: TrainingConfig) -> EvaluationBatches: ...
 
 
-_TEXTS = {
-    "shakespeare": texts.shakespeare,
-    "tinyshakespeare": texts.tinyshakespeare,
-    "text_file": texts.text_file,
-    "bytes_file": texts.bytes_file,
-}
-
-
-def load_data(data: DataConfig, launch_dir: Path | None = None) -> Corpus | TaskData:
+def load_data(data: DataConfig, launch_dir: Path | None = None) -> Data:
     """The corpus or the task that `data` names.
 
-    A relative `data.path` starts at `launch_dir`, the folder where the command was typed (null: the current one),
+    A relative `data.path` starts at `launch_dir`, the folder where the command was typed (None: the current one),
     so that it means the same file under every launcher.
     Raises DataError where something is missing, unreadable or not as published, or a setting does not fit it.
     """
     launch_dir = launch_dir or Path.cwd()
-    if isinstance(data, TextConfig):
-        return _TEXTS[data.name](data, launch_dir)
+    if isinstance(data, Task):
+        return TaskData(data)
     if isinstance(data, ShardsConfig):
         return token_shards(data, launch_dir)
-    return TaskData.of(data)
+    return TEXTS[data.name](data, launch_dir)
+
+
+def count_answers(targets: Tensor) -> int:
+    """How many answers a batch asks for: tokens that are not left out, or vectors."""
+    return int((targets != NO_ANSWER).sum()) if not targets.is_floating_point() else targets.shape[0] * targets.shape[1]

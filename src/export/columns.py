@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from pydantic import BaseModel
 
-from src.config import Config, decides_result
+from src.config import Config, decides_result, sections
 from src.costs import Costs
 from src.geometry import Geometry
 from src.metrics import METRICS
@@ -138,7 +138,7 @@ def _settings(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str,
 
 def _declared(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, Kind]]:
     for name, field in section.model_fields.items():
-        inner = [kind for kind in _leaves(field.annotation) if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        inner = list(sections(field.annotation))
         for kind in inner:
             yield from _declared(kind, f"{prefix}{name}.")
         if not inner:

@@ -81,10 +81,7 @@ def _tokens(job: Job) -> float | None:
     training, context = job.config.training, job.config.context_length
     if training.max_steps is not None:
         return training.max_steps * training.batch_size * context
-    if job.train_tokens is None:
-        return None
-    windows = job.train_tokens / (getattr(job.config.data, "stride", None) or context)
-    return (training.epochs or 1) * windows * context
+    return None if job.epoch_tokens is None else (training.epochs or 1) * job.epoch_tokens
 
 
 def _folder_bytes(folder: Path) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from src.config import Config, DataConfig
+from src.data.load import Data
 from src.errors import ConfigError, UserError
 from src.geometry import Geometry
 from src.run_status import RunStatus, label_of
@@ -26,7 +27,7 @@ class Job:
     fixed: tuple[str, ...]
     config: Config
     geometry: Geometry
-    train_tokens: int | None
+    epoch_tokens: float | None
     run_id: str
     folder: Path
 
@@ -142,20 +143,15 @@ def plan_sweep(request: Request, points: Iterable[Point], launch_dir: Path, load
 
 def keep_data() -> LoadData:
     """A loader that keeps what it loaded: the jobs of a sweep read the same text."""
-    kept: dict[tuple[str, Path], Any] = {}
+    kept: dict[tuple[str, Path], Data] = {}
 
-    def load(data: DataConfig, launch_dir: Path) -> Any:
+    def load(data: DataConfig, launch_dir: Path) -> Data:
         key = data.model_dump_json(), launch_dir
         if key not in kept:
             kept[key] = load_data(data, launch_dir)
         return kept[key]
 
     return load
-
-
-def _length(corpus: Any) -> int | None:
-    tokens = getattr(corpus, "train_tokens", None)
-    return None if tokens is None else len(tokens)
 
 
 def _job(number: int, point: Point, request: Request, launch_dir: Path, load: LoadData) -> Job:
@@ -169,7 +165,7 @@ def _job(number: int, point: Point, request: Request, launch_dir: Path, load: Lo
         fixed=request.fixed,
         config=run.config,
         geometry=run.geometry,
-        train_tokens=_length(run.data),
+        epoch_tokens=run.data.epoch_tokens(run.config.context_length),
         run_id=run.run_id,
         folder=run.folder,
     )

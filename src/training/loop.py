@@ -14,8 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from src.data.load import Batches, EvaluationBatches
-from src.data.tasks.stream import answers as count_answers
+from src.data.load import Batches, EvaluationBatches, count_answers
 from src.errors import Diverged
 from src.io_spec import IOSpec, TokenSpec
 from src.model.encoder import VectorModel

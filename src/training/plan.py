@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from src.config import Config, DataConfig
-from src.data.corpus import Corpus
-from src.data.load import load_data
-from src.data.tasks.data import TaskData
+from src.data.load import Data, load_data
 from src.errors import ConfigError
 from src.geometry import Geometry
 from src.io_spec import check_spec
@@ -24,7 +22,7 @@ from src.training.folder import run_id
 
 SCHEMA_VERSION = 1
 """Of a file of learning rates."""
-LoadData = Callable[[DataConfig, Path], Corpus | TaskData]
+LoadData = Callable[[DataConfig, Path], Data]
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class RunPlan:
 
     config: Config
     geometry: Geometry
-    data: Corpus | TaskData
+    data: Data
     run_id: str
     parent: Path
 

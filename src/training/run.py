@@ -122,7 +122,7 @@ def _training_summary(training: Training, costs: Costs) -> dict[str, Any]:
     )
     if reason is not None:
         logger.info("no train/mfu: %s", reason)
-    loss_floor = training.windows.optimum()
+    loss_floor = training.windows.loss_floor()
     return {
         **state.last,
         **({} if loss_floor is None else {"val/loss_optimum": loss_floor}),

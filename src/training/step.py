@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from src.config import TrainingConfig
-from src.data.tasks.stream import answers as count_answers
+from src.data.load import count_answers
 from src.model.losses import answer_loss
 from src.randomness import stream_seed
 from src.training.runtime import Runtime

@@ -74,7 +74,7 @@ def test_facts_are_plain_and_complete() -> None:
     assert (facts["hash"], facts["bytes_per_token"]) == ("h", 1.0)
 
 
-def test_bytes_a_token_are_null_where_tokens_stand_for_no_text() -> None:
+def test_bytes_a_token_are_none_where_tokens_stand_for_no_text() -> None:
     corpus = corpus_of("abab", vocabulary=IdVocabulary(2), val_bytes=None)
     assert corpus.bytes_per_token is None
     assert corpus.facts["bytes_per_token"] is None
@@ -97,4 +97,4 @@ class TestBatches:
         windows = corpus.evaluation_batches(4, training)
         rows = [corpus.vocabulary.decode(row.tolist()) for inputs, _ in windows for row in inputs]
         assert rows == ["nopq", "rstu", "vwxy"]
-        assert windows.optimum() is None
+        assert windows.loss_floor() is None

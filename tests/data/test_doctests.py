@@ -19,4 +19,4 @@ def test_the_examples_in_docstrings_are_true(name: str) -> None:
 
 
 def test_all_rooms_are_looked_into() -> None:
-    assert {"src.data.tasks.copy", "src.data.prepare.files", "src.data.vocabulary.bpe"} < set(MODULES)
+    assert {"src.data.tasks.copy", "src.data.prepare.sources", "src.data.bpe"} < set(MODULES)

@@ -1,19 +1,20 @@
 """Every kind of data answers the same calls, and a setting of another kind is refused by name."""
 
+from collections.abc import Callable
 from typing import get_args
 
 import pytest
-from pydantic import BaseModel
 
 from src.compose import compose, groups
-from src.config import Config, DataConfig, setting_names
+from src.config import Config, DataConfig, sections, setting_names
 from src.data.corpus import Corpus
+from src.data.examples import TaskData
 from src.data.load import load_data
-from src.data.tasks.data import TASKS, TaskData
+from src.data.tasks import TASKS
 from src.errors import ConfigError
 
-SECTIONS: tuple[type[BaseModel], ...] = get_args(get_args(DataConfig)[0])
-NAMES = sorted(name for section in SECTIONS for name in get_args(section.model_fields["name"].annotation))
+NAMES = sorted(name for section in sections(DataConfig) for name in get_args(section.model_fields["name"].annotation))
+Settings = Callable[..., Config]
 
 
 def test_every_kind_has_a_file_of_its_own_in_conf_and_every_file_a_kind() -> None:
@@ -21,15 +22,15 @@ def test_every_kind_has_a_file_of_its_own_in_conf_and_every_file_a_kind() -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_settings_of_a_kind_are_what_its_file_holds(name: str) -> None:
-    data = compose([f"data={name}"]).data
+def test_the_settings_of_a_kind_are_what_its_file_holds(config: Settings, name: str) -> None:
+    data = config(f"data={name}").data
     assert data.name == name
     assert {f"data.{field}" for field in type(data).model_fields} <= set(setting_names())
 
 
-def test_tasks_and_corpora_are_told_apart() -> None:
-    assert isinstance(load_data(compose(["data=copy"]).data), TaskData)
-    assert isinstance(load_data(compose([]).data), Corpus)
+def test_tasks_and_corpora_are_told_apart(config: Settings) -> None:
+    assert isinstance(load_data(config("data=copy").data), TaskData)
+    assert isinstance(load_data(config().data), Corpus)
     assert set(TASKS) < set(NAMES)
 
 

@@ -1,5 +1,8 @@
 import re
+import shutil
 from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +41,13 @@ Exit
 """
 
 
+def package() -> Path:
+    spec = find_spec(texts.PACKAGE)
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0])
+
+
 def test_markdown_becomes_play_text() -> None:
     assert texts.plain_text(MARKDOWN) == PLAIN
 
@@ -50,7 +60,7 @@ def test_no_word_is_lost_and_no_mark_is_left() -> None:
     train, validation = texts.read_plays()
     text = train + validation
     assert not re.search(r"[*_\\#]| \n|\n\n\n", text)
-    raw = "".join(path.read_text(encoding="utf-8") for path in texts._files())
+    raw = "".join(path.read_text(encoding="utf-8") for path in package().glob("plays/*/*.md"))
     words = re.compile(r"[A-Za-z']+")
     assert Counter(words.findall(text)) == Counter(words.findall(raw))
 
@@ -83,8 +93,9 @@ def test_a_missing_package_is_an_error_with_the_way_out(monkeypatch: pytest.Monk
         texts.read_plays.__wrapped__()
 
 
-def test_a_package_that_is_not_whole_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [path for path in texts._files() if path.stem != "twelfth-night"]
-    monkeypatch.setattr(texts, "_files", lambda: iter(files))
+def test_a_package_that_is_not_whole_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shutil.copytree(package(), tmp_path / "torn_plays", ignore=shutil.ignore_patterns("twelfth-night.md", "*.py*"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(texts, "PACKAGE", "torn_plays")
     with pytest.raises(DataError, match=r"holds 37 plays where 38 are expected \(missing: Twelfth Night\)"):
         texts.read_plays.__wrapped__()

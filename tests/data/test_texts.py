@@ -88,18 +88,24 @@ class TestTextFile:
             load_text(tmp_path, TEXT).train_tokens[:][0] = 1
 
 
-class TestShakespeare:
-    def test_it_is_the_corpus_that_the_readme_describes(self) -> None:
-        corpus = load(text_config(name="shakespeare", validation_fraction=None))
-        assert f"`{corpus.hash}`" in README
-        assert f"| {len(corpus.train_tokens):,} / {len(corpus.val_tokens):,} | {corpus.vocabulary.size} |" in README
-        assert corpus.held_out
-        assert f"**{', '.join(corpus.held_out)}**" in README
-        assert f"`{corpus.source.split()[0]}` {corpus.source.split()[1]}" in README
+@pytest.fixture(scope="module")
+def shakespeare() -> Corpus:
+    return load(text_config(name="shakespeare", validation_fraction=None))
 
-    def test_every_validation_character_is_trained_on(self) -> None:
-        corpus = load(text_config(name="shakespeare", validation_fraction=None))
-        assert set(np.unique(corpus.val_tokens[:])) <= set(np.unique(corpus.train_tokens[:]))
+
+class TestShakespeare:
+    def test_it_is_the_corpus_that_the_readme_describes(self, shakespeare: Corpus) -> None:
+        assert f"`{shakespeare.hash}`" in README
+        assert (
+            f"| {len(shakespeare.train_tokens):,} / {len(shakespeare.val_tokens):,} | {shakespeare.vocabulary.size} |"
+            in README
+        )
+        assert shakespeare.held_out
+        assert f"**{', '.join(shakespeare.held_out)}**" in README
+        assert f"`{shakespeare.source.split()[0]}` {shakespeare.source.split()[1]}" in README
+
+    def test_every_validation_character_is_trained_on(self, shakespeare: Corpus) -> None:
+        assert set(np.unique(shakespeare.val_tokens[:])) <= set(np.unique(shakespeare.train_tokens[:]))
 
     @pytest.mark.parametrize(
         "changes", [{"validation_fraction": 0.1}, {"path": "plays.txt", "validation_fraction": None}]

@@ -6,20 +6,13 @@ knows commands, files and columns: what outlives any order of the rooms.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import os
-import runpy
-import sys
-import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from unittest.mock import patch
+from typing import Any, NamedTuple
 
-from hydra.core.global_hydra import GlobalHydra
 from pyarrow import parquet
+
+from tests import in_process
 
 HERE = Path(__file__).parent
 BEFORE = HERE / "before"
@@ -45,31 +38,15 @@ BEGUN = ("-m", "heads=2,4", *TINY, "group=begun")
 """A sweep of which one run is finished and the other was stopped at step 13."""
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(NamedTuple):
     code: int
     text: str
 
 
 def command(module: str, *words: str, here: Path) -> Ended:
     """`python -m <module> <words>` in the folder `here`, in this process."""
-    said = io.StringIO()
-    code = None
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(contextlib.chdir(here))
-        stack.enter_context(patch.object(sys, "argv", [module, *words]))
-        stack.enter_context(patch.dict(os.environ, {"CI": "true", "COLUMNS": "200"}))
-        stack.enter_context(contextlib.redirect_stdout(said))
-        stack.enter_context(contextlib.redirect_stderr(said))
-        stack.enter_context(warnings.catch_warnings())
-        warnings.filterwarnings("ignore", "'.*' found in sys.modules", RuntimeWarning)  # runpy, of what was imported
-        try:
-            runpy.run_module(module, run_name="__main__")
-        except SystemExit as end:
-            code = end.code
-        finally:
-            GlobalHydra.instance().clear()
-    return Ended(code if isinstance(code, int) else int(code is not None), said.getvalue())
+    done = in_process.command(module, *words, here=here)
+    return Ended(done.returncode, done.stdout + done.stderr)
 
 
 def record_of(folder: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tests.sweeps.conftest import PlanIt, SweepIt, records
 from tests.training.conftest import logged
 
 SELDOM = ("training.eval_interval=100000", "training.checkpoint_interval=20")
-LONG = ("(heads,training.max_steps)=(1,12),(2,1500),(4,12)", *SELDOM)
+LONG = ("(heads,training.max_steps)=(1,12),(2,600),(4,12)", *SELDOM)
 
 
 def when(is_so: Callable[[], bool], act: Callable[[], None]) -> threading.Thread:
@@ -72,7 +72,7 @@ def test_a_killed_worker_loses_its_own_job_alone_and_the_rerun_completes_it(swee
     again = sweep_it(*LONG)
     assert again.code == 0
     assert Record.read(job.folder).segments[1]["from_step"] > 0
-    assert sorted(logged(job.folder))[-1] == 1500
+    assert sorted(logged(job.folder))[-1] == 600
 
 
 def test_a_stopped_sweep_stops_its_workers_which_save_what_they_have(sweep_it: SweepIt, plan_it: PlanIt) -> None:

@@ -11,10 +11,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from src.data.prepare.files import Files
 from src.data.prepare.folder import prepare
-from src.data.prepare.sources import HuggingFace, Source
-from src.data.shard_files import Manifest
+from src.data.prepare.sources import Files, HuggingFace, TextSource
+from src.data.shards import ShardManifest
 from src.data.text import read_text
 from src.data.vocabulary import BpeVocabulary, ByteVocabulary
 from src.errors import DataError, UserError, fail
@@ -49,7 +48,7 @@ def main(
         if vocabulary == "bpe":
             settings |= {"vocabulary_size": vocabulary_size, "learn_megabytes": learn_megabytes}
         settings |= {"validation_fraction": validation_fraction, "column": column}
-        source: Source
+        source: TextSource
         if dataset:
             settings["part_rows"] = part_rows
             source = HuggingFace(dataset, config, split, revision, column, validation_fraction, part_rows)
@@ -61,7 +60,7 @@ def main(
         fail(error)
 
 
-def run(out: Path, source: Source, settings: dict[str, Any]) -> Manifest:
+def run(out: Path, source: TextSource, settings: dict[str, Any]) -> ShardManifest:
     """Prepares a folder with a progress bar."""
     unit = "rows" if source.total is None else "MB"
     columns = (
@@ -83,7 +82,7 @@ def run(out: Path, source: Source, settings: dict[str, Any]) -> Manifest:
         return prepare(out, source, settings, lambda: make_vocabulary(source, settings), report)
 
 
-def make_vocabulary(source: Source, settings: dict[str, Any]) -> BpeVocabulary | ByteVocabulary:
+def make_vocabulary(source: TextSource, settings: dict[str, Any]) -> BpeVocabulary | ByteVocabulary:
     """The vocabulary that was asked for: the bytes, learnt from the first training text, or read from a file."""
     if settings["vocabulary"] == "bytes":
         return ByteVocabulary()
@@ -93,7 +92,7 @@ def make_vocabulary(source: Source, settings: dict[str, Any]) -> BpeVocabulary |
     return BpeVocabulary(read_text(Path(settings["vocabulary"])))
 
 
-def training_texts(source: Source, most_bytes: int) -> Iterator[str]:
+def training_texts(source: TextSource, most_bytes: int) -> Iterator[str]:
     """The first training text of a source, up to a number of bytes."""
     read = 0
     for number in count():
@@ -108,7 +107,7 @@ def training_texts(source: Source, most_bytes: int) -> Iterator[str]:
                 yield piece.text
 
 
-def _show(manifest: Manifest, out: Path) -> None:
+def _show(manifest: ShardManifest, out: Path) -> None:
     for split, entries in (("training", manifest.train), ("validation", manifest.validation)):
         tokens, text_bytes = sum(one.tokens for one in entries), sum(one.text_bytes for one in entries)
         print(f"{split}: {tokens:,} tokens in {len(entries)} files, {text_bytes / tokens:.3f} bytes of text a token")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Int64, UInt64
 
-from src.data.tasks.task import NO_ANSWER, below
+from src.data.tasks.task import NO_ANSWER, Symbols, Task, below
 from src.errors import ConfigError
 from src.io_spec import TokenSpec
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(Task):
     """Random symbols, a separator, and the same symbols again, which are the answers.
 
     Where to look is a matter of position alone: half a context back. One layer with one head can do it.
@@ -24,13 +22,13 @@ class Copy:
         targets   .  .  .  2  0  3          . asks nothing
 
     >>> words = np.array([[2, 0, 3]], dtype=np.uint64)
-    >>> [part.tolist() for part in Copy(symbols=4).examples(words, length=6)]
+    >>> task = Copy(symbols=4, train_examples=None, test_examples=1)
+    >>> [part.tolist() for part in task.examples(words, length=6)]
     [[[2, 0, 3, 4, 2, 0]], [[-100, -100, -100, 2, 0, 3]]]
     """
 
-    symbols: int
-    name: ClassVar[str] = "copy"
-    version: ClassVar[int] = 1
+    name: Literal["copy"] = "copy"
+    symbols: Symbols
 
     @property
     def io_spec(self) -> TokenSpec:
@@ -53,6 +51,3 @@ class Copy:
         separator = np.full((len(text), 1), self.symbols)
         inputs = np.concatenate([text, separator, text[:, :-1]], axis=1)  # B T
         return inputs, np.concatenate([np.full_like(text, NO_ANSWER), text], axis=1)
-
-    def optimum(self, inputs: Int64[np.ndarray, "B T"], targets: Int64[np.ndarray, "B T"]) -> float:
-        return 0.0

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, Literal
 
 import numpy as np
 from jaxtyping import Float32, UInt64
+from pydantic import Field
 
-from src.data.tasks.task import normals
+from src.data.tasks.task import Task, normals
 from src.errors import ConfigError
 from src.io_spec import VectorSpec
 
 
-@dataclass(frozen=True)
-class FarthestPoint:
+class FarthestPoint(Task):
     """Positions hold points spread evenly on the unit sphere; each answer is the point x_j with the least x_i . x_j.
 
     One head whose query-key matrix has full rank compares all of x_i with all of x_j; heads that share the width
@@ -30,9 +29,8 @@ class FarthestPoint:
     [[[-0.8, -0.6], [-0.8, -0.6], [1.0, 0.0]]]
     """
 
-    features: int
-    name: ClassVar[str] = "farthest_point"
-    version: ClassVar[int] = 1
+    name: Literal["farthest_point"] = "farthest_point"
+    features: Annotated[int, Field(ge=2)]
 
     @property
     def io_spec(self) -> VectorSpec:
@@ -51,9 +49,6 @@ class FarthestPoint:
         points = normals(words)[:, : length * self.features].reshape(-1, length, self.features)
         points /= np.sqrt((points**2).sum(axis=2, keepdims=True))
         return points, farthest(points)
-
-    def optimum(self, inputs: Float32[np.ndarray, "B T F"], targets: Float32[np.ndarray, "B T F"]) -> float:
-        return 0.0
 
 
 def farthest(points: np.ndarray) -> np.ndarray:

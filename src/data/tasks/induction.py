@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Int64, UInt64
 
-from src.data.tasks.task import NO_ANSWER, below, members
+from src.data.tasks.task import NO_ANSWER, Symbols, Task, below, members
 from src.errors import ConfigError
 from src.io_spec import TokenSpec
 
 
-@dataclass(frozen=True)
-class Induction:
+class Induction(Task):
     """A random text whose symbols all differ, said again and again: each symbol asks for what followed it before.
 
     The text is a quarter to half a context long, anew for each example, so the place must be found by content and
@@ -26,13 +24,13 @@ class Induction:
         targets   .  .  .  .  7  5  1  7          . asks nothing
 
     >>> words = np.array([[1, *[5, 1, 6, 0], *[0, 10, 20, 30]]], dtype=np.uint64)  # a text of 2 + 1; symbols; order
-    >>> [part.tolist() for part in Induction(symbols=8).examples(words, length=8)]
+    >>> task = Induction(symbols=8, train_examples=None, test_examples=1)
+    >>> [part.tolist() for part in task.examples(words, length=8)]
     [[[0, 1, 6, 0, 1, 6, 0, 1]], [[-100, -100, -100, -100, 6, 0, 1, 6]]]
     """
 
-    symbols: int
-    name: ClassVar[str] = "induction"
-    version: ClassVar[int] = 1
+    name: Literal["induction"] = "induction"
+    symbols: Symbols
 
     @property
     def io_spec(self) -> TokenSpec:
@@ -63,6 +61,3 @@ class Induction:
         targets = said[:, 1:].copy()
         targets[:, :longest] = NO_ANSWER
         return said[:, :-1], targets
-
-    def optimum(self, inputs: Int64[np.ndarray, "B T"], targets: Int64[np.ndarray, "B T"]) -> float:
-        return 0.0

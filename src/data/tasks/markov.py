@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float64, Int64, UInt64
 
-from src.data.tasks.task import NO_ANSWER, below, exponentials, uniforms
+from src.data.tasks.task import NO_ANSWER, Symbols, Task, below, exponentials, uniforms
 from src.errors import ConfigError
 from src.io_spec import TokenSpec
+from src.section import Positive
 
 
-@dataclass(frozen=True)
-class Markov:
+class Markov(Task):
     """A chain of order `depth` over a few symbols: the last `depth` symbols decide how likely each next one is.
 
     The probabilities are drawn anew for each example, evenly among all there are (Dirichlet(1)), so a model must
@@ -27,14 +26,14 @@ class Markov:
 
     >>> low, middle, high = 0, 2**62, 2**64 - 1
     >>> words = np.array([[high, middle, middle, middle, 0, high, high, low, high, low, high]], dtype=np.uint64)
-    >>> [part.tolist() for part in Markov(symbols=2, depth=1).examples(words, length=6)]
+    >>> task = Markov(symbols=2, depth=1, train_examples=None, test_examples=1)
+    >>> [part.tolist() for part in task.examples(words, length=6)]
     [[[0, 1, 1, 0, 1, 0]], [[1, 1, 0, 1, 0, 1]]]
     """
 
-    symbols: int
-    depth: int
-    name: ClassVar[str] = "markov"
-    version: ClassVar[int] = 1
+    name: Literal["markov"] = "markov"
+    symbols: Symbols
+    depth: Positive
 
     @property
     def io_spec(self) -> TokenSpec:
@@ -71,7 +70,7 @@ class Markov:
         targets[:, : self.depth - 1] = NO_ANSWER
         return chain[:, :-1], targets
 
-    def optimum(self, inputs: Int64[np.ndarray, "B T"], targets: Int64[np.ndarray, "B T"]) -> float:
+    def loss_floor(self, inputs: Int64[np.ndarray, "B T"], targets: Int64[np.ndarray, "B T"]) -> float:
         """The mean loss in nats of the best prediction there is, from what each example has shown so far."""
         rows = np.arange(len(inputs))
         counts: Float64[np.ndarray, "B C V"] = np.ones((len(inputs), self.contexts, self.symbols))

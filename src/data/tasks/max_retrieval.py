@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from functools import cache
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Float32, Float64, UInt64
 
-from src.data.tasks.task import normals
+from src.data.tasks.task import Task, normals
 from src.errors import ConfigError
 from src.io_spec import VectorSpec
 from src.randomness import random_words, stream_seed
+from src.section import Positive
 
 
-@dataclass(frozen=True)
-class MaxRetrieval:
+class MaxRetrieval(Task):
     """Positions hold normal vectors x_t; the one answer is the sum over D directions a_i of max_t a_i . x_t.
 
     Each direction's maximum lies at a position of its own and a head looks at one position, so D heads do it and
@@ -31,10 +31,9 @@ class MaxRetrieval:
     [4.0]
     """
 
-    directions: int
-    features: int
-    name: ClassVar[str] = "max_retrieval"
-    version: ClassVar[int] = 1
+    name: Literal["max_retrieval"] = "max_retrieval"
+    directions: Positive
+    features: Positive
 
     @property
     def io_spec(self) -> VectorSpec:
@@ -58,9 +57,6 @@ class MaxRetrieval:
         answer = (sum_of_largest(inputs, self.axes()) - mean) / np.sqrt(variance)
         return inputs, answer[:, None, None].astype(np.float32)
 
-    def optimum(self, inputs: Float32[np.ndarray, "B T F"], targets: Float32[np.ndarray, "B 1 1"]) -> float:
-        return 0.0
-
     def axes(self) -> Float64[np.ndarray, "D F"]:
         """The directions: random, of length 1, at right angles to one another."""
         count = self.directions * self.features
@@ -78,6 +74,7 @@ def sum_of_largest(vectors: Float[np.ndarray, "B T F"], axes: Float64[np.ndarray
     return (vectors @ axes.T).max(axis=1).sum(axis=1)
 
 
+@cache
 def moments_of_largest(count: int) -> tuple[float, float]:
     """Mean and variance of the largest of `count` independent normal numbers.
 

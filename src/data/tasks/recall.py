@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, Literal
 
 import numpy as np
 from jaxtyping import Float64, Int64, UInt64
+from pydantic import Field
 
-from src.data.tasks.task import NO_ANSWER, below, members, weighted_members
+from src.data.tasks.task import NO_ANSWER, Task, below, members, weighted_members
 from src.errors import ConfigError
 from src.io_spec import TokenSpec
+from src.section import Positive, Rate
 
 
-@dataclass(frozen=True)
-class Recall:
+class Recall(Task):
     """`pairs` keys, each with its value after it; then each key once more, answered by its value.
 
     Keys are tokens of the lower half of the vocabulary (0 left out), values of the upper half, none twice in an
@@ -28,16 +28,16 @@ class Recall:
 
     >>> keys, values, gaps, others = [4, 2, 7, 6], [1, 6, 7, 6], [2**63, 0, 0, 2**62], [4, 8, 1, 0, 15, 6, 7, 2]
     >>> words = np.array([[*keys, *values, *gaps, *others]], dtype=np.uint64)
-    >>> inputs, targets = Recall(vocabulary_size=16, pairs=2, power=1.0).examples(words, length=12)
+    >>> task = Recall(vocabulary_size=16, pairs=2, power=1.0, train_examples=None, test_examples=1)
+    >>> inputs, targets = task.examples(words, length=12)
     >>> inputs.tolist(), targets[0, 4:].tolist()
     ([[3, 14, 5, 9, 3, 8, 1, 0, 15, 6, 5, 2]], [14, -100, -100, -100, -100, -100, 9, -100])
     """
 
-    vocabulary_size: int
-    pairs: int
-    power: float
-    name: ClassVar[str] = "recall"
-    version: ClassVar[int] = 1
+    name: Literal["recall"] = "recall"
+    vocabulary_size: Annotated[int, Field(ge=4)]
+    pairs: Positive
+    power: Rate
 
     @property
     def io_spec(self) -> TokenSpec:
@@ -77,9 +77,6 @@ class Recall:
         targets = np.full_like(inputs, NO_ANSWER)
         np.put_along_axis(targets, asked, values, axis=1)
         return inputs, targets
-
-    def optimum(self, inputs: Int64[np.ndarray, "B T"], targets: Int64[np.ndarray, "B T"]) -> float:
-        return 0.0
 
     def _gap_weights(self, places: int) -> Float64[np.ndarray, " S"]:
         return np.arange(1, places + 1) ** (self.power - 1)

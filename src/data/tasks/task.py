@@ -1,40 +1,49 @@
-"""What every synthetic task answers, so that one loop, one record and one sweep serve them all."""
+"""What every synthetic task answers; and draws from random words, for making examples: numbers, members of a set."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from abc import abstractmethod
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64, UInt64
+from pydantic import Field
 
 from src.io_spec import IOSpec
+from src.section import Positive, Section
 
 NO_ANSWER = -100
 """The target where nothing is asked: what torch's cross-entropy leaves out. The answer mask is `targets != -100`."""
 
+Symbols = Annotated[int, Field(ge=2)]
 
-class Task(Protocol):
-    """A family of examples, each a pure function of random words.
 
-    `version` changes with the examples: results before and after are then of different data.
+class Task(Section):
+    """A family of examples, each a pure function of random words. Its fields are its settings under `data`.
+
+    Training draws from a stream of its own for each seed, without end or the first `train_examples` of it; one set of
+    `test_examples` is for all. A subclass gives its `name` a value, and raises `version` when its examples change:
+    results before and after are then of different data.
     """
 
-    name: ClassVar[str]
-    version: ClassVar[int]
+    train_examples: Positive | None
+    test_examples: Positive
+    name: Any  # in each task a Literal, which tells it apart
+    version: ClassVar[int] = 1
 
     @property
+    @abstractmethod
     def io_spec(self) -> IOSpec:
         """What a model reads and what it answers."""
-        ...
 
     def check_length(self, length: int) -> None:
         """Raises ConfigError where no example is `length` positions long."""
-        ...
 
+    @abstractmethod
     def words(self, length: int) -> int:
         """Random words that one example is made from."""
-        ...
 
+    @abstractmethod
     def examples(
         self, words: UInt64[np.ndarray, "B W"], length: int
     ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -43,14 +52,12 @@ class Task(Protocol):
         Tokens: both (B, T) whole numbers, a target `NO_ANSWER` where nothing is asked.
         Vectors: inputs (B, T, features), targets (B, answers, outputs).
         """
-        ...
 
-    def optimum(self, inputs: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> float:
+    def loss_floor(self, inputs: np.ndarray[Any, Any], targets: np.ndarray[Any, Any]) -> float:
         """The least mean loss that any model can expect on these examples."""
-        ...
+        return 0.0
 
 
-# From random words to what a task draws: numbers below a bound, uniforms, normals, members of a set.
 def below(words: UInt64[np.ndarray, "*N"], bound: int) -> Int64[np.ndarray, "*N"]:
     """Whole numbers from 0 to bound - 1; even to within bound / 2^64.
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from src.data.prepare import files
-from src.data.prepare.files import Files
-from src.data.prepare.sources import Piece, Split, split_of
+from src.data.prepare import sources
+from src.data.prepare.sources import Files, Piece, Split, split_of
 from src.errors import DataError
 
 DOCUMENTS = [f"Document {i} says {'é' * (i % 5)} something — or other.\n" for i in range(200)]
@@ -35,8 +34,8 @@ def source(*paths: Path, fraction: float = 0.1, part_bytes: int = 1000, column: 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "PIECE_BYTES", 64)
-    monkeypatch.setattr(files, "CUT_WITHIN", 40)
+    monkeypatch.setattr(sources, "PIECE_BYTES", 64)
+    monkeypatch.setattr(sources, "CUT_WITHIN", 40)
 
 
 @pytest.mark.usefixtures("small")
@@ -74,7 +73,7 @@ class TestText:
     def test_any_text_comes_back_whole_however_it_is_cut(
         self, tmp_path_factory: pytest.TempPathFactory, text: str, part_bytes: int, fraction: float
     ) -> None:
-        path = tmp_path_factory.mktemp("any") / "t.txt"
+        path = tmp_path_factory.getbasetemp() / "t.txt"
         path.write_bytes(text.encode())
         expected = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
         if not expected:
@@ -173,7 +172,7 @@ def test_a_parquet_file_without_rows_is_refused(tmp_path: Path) -> None:
 def test_any_json_lines_are_documents_or_refused_with_their_offset(
     tmp_path_factory: pytest.TempPathFactory, values: list, part_bytes: int
 ) -> None:
-    path = tmp_path_factory.mktemp("any") / "d.jsonl"
+    path = tmp_path_factory.getbasetemp() / "d.jsonl"
     path.write_text("".join(json.dumps({"text": value}) + "\n" for value in values))
     if not values:
         with pytest.raises(DataError, match="is empty"):

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,9 @@ from src.config import ShardsConfig
 from src.data.corpus import Corpus
 from src.data.load import load_data
 from src.data.prepare import folder as preparing
-from src.data.prepare.files import Files
 from src.data.prepare.folder import PARTS, prepare
-from src.data.prepare.sources import Piece
-from src.data.shard_files import MANIFEST, Manifest
+from src.data.prepare.sources import Files, Piece
+from src.data.shards import SHARD_MANIFEST, ShardManifest
 from src.data.vocabulary import BpeVocabulary, ByteVocabulary
 from src.errors import DataError
 
@@ -39,11 +39,12 @@ def settings_of(vocabulary: str = "bpe", **changes: Any) -> dict[str, Any]:
     return {"vocabulary": vocabulary, "vocabulary_size": 300, "validation_fraction": 0.2} | changes
 
 
+@cache
 def learn() -> BpeVocabulary:
     return BpeVocabulary.learn([TEXT], 300)
 
 
-def run(out: Path, source: Files, settings: dict[str, Any] | None = None, **changes: Any) -> Manifest:
+def run(out: Path, source: Files, settings: dict[str, Any] | None = None, **changes: Any) -> ShardManifest:
     settings = settings or settings_of()
     make: Callable[[], BpeVocabulary | ByteVocabulary] = ByteVocabulary if settings["vocabulary"] == "bytes" else learn
     return prepare(out, source, settings, changes.get("make", make), changes.get("report", lambda read: None))
@@ -77,7 +78,7 @@ def test_the_shards_hold_the_text_and_a_mark_at_the_end_of_each_split(tmp_path: 
 def test_the_manifest_holds_hashes_of_what_was_read_and_written(tmp_path: Path, text: Path) -> None:
     out = tmp_path / "out"
     manifest = run(out, files_of(text))
-    assert Manifest.read(out) == manifest
+    assert ShardManifest.read(out) == manifest
     assert len(manifest.train) > 2
     for entry in [*manifest.train, *manifest.validation]:
         assert entry.sha256 == hashlib.sha256((out / entry.file).read_bytes()).hexdigest()
@@ -129,7 +130,7 @@ class TestGoingOn:
         monkeypatch.setattr(preparing, "write_part", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(out, files_of(text))
-        assert not (out / MANIFEST).exists()
+        assert not (out / SHARD_MANIFEST).exists()
         with pytest.raises(DataError, match="is not prepared to its end"):
             load(out)
         written = 100
@@ -142,7 +143,7 @@ class TestGoingOn:
         out = tmp_path / "out"
         run(out, files_of(text))
         whole = contents(out)
-        (out / MANIFEST).unlink()
+        (out / SHARD_MANIFEST).unlink()
         lines = whole[PARTS].split(b"\n")
         (out / PARTS).write_bytes(b"\n".join([*lines[:3], torn]))
         (out / ".train_000003.bin.tmp").write_bytes(b"half")

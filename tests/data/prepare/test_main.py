@@ -11,7 +11,7 @@ from src import ROOT
 from src.config import ShardsConfig
 from src.data.load import load_data
 from src.data.prepare.__main__ import main, training_texts
-from src.data.prepare.files import Files
+from src.data.prepare.sources import Files
 from src.data.vocabulary import BpeVocabulary
 
 TEXT = "To be, or not to be: that is the question.\n" * 300

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from src.config import ShardsConfig
-from src.data import shard_files
+from src.data import shards
 from src.data.corpus import Corpus
 from src.data.load import load_data
-from src.data.shard_files import header
+from src.data.tokens import header
 from src.data.vocabulary import BpeVocabulary, IdVocabulary
 from src.errors import DataError
 
@@ -156,7 +156,7 @@ class TestRefusals:
 
 
 def test_files_are_not_read_again_for_the_next_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shard_files, "SETTLED_NS", -1)
+    monkeypatch.setattr(shards, "SETTLED_NS", -1)
     before = load(folder.parent)
-    monkeypatch.setattr(shard_files, "read_fingerprint", lambda layout: pytest.fail(f"{layout.path} is read again"))
+    monkeypatch.setattr(shards, "read_fingerprint", lambda layout: pytest.fail(f"{layout.path} is read again"))
     assert load(folder.parent).hash == before.hash

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from src.data import shard_files
-from src.data.shard_files import REMEMBERED, Fingerprints, read_fingerprint, read_layout, sampled_sha256
+from src.data import shards
+from src.data.shards import REMEMBERED, Fingerprints, read_fingerprint, sampled_sha256
+from src.data.tokens import read_layout
 from src.errors import DataError
 
 TOKENS = (np.arange(5000) * 7919 % 50_257).astype("<u2")
@@ -31,8 +32,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(layout.path.name)
         return read_fingerprint(layout)
 
-    monkeypatch.setattr(shard_files, "read_fingerprint", reading)
-    monkeypatch.setattr(shard_files, "SETTLED_NS", -1)
+    monkeypatch.setattr(shards, "read_fingerprint", reading)
+    monkeypatch.setattr(shards, "SETTLED_NS", -1)
     return found
 
 
@@ -45,7 +46,7 @@ def test_it_is_the_hash_of_the_file_and_its_largest_token(file: Path) -> None:
 @pytest.mark.parametrize("piece", [4, 64, 4096])
 def test_the_pieces_it_is_read_in_do_not_matter(file: Path, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read_fingerprint(read_layout(file, None))
-    monkeypatch.setattr(shard_files, "CHUNK_BYTES", piece)
+    monkeypatch.setattr(shards, "CHUNK_BYTES", piece)
     assert read_fingerprint(read_layout(file, None)) == whole
 
 
@@ -70,7 +71,7 @@ def test_a_change_is_seen_even_with_the_old_size_and_time(file: Path, reads: lis
 def test_a_file_that_changed_just_now_is_read_again(
     file: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shard_files, "SETTLED_NS", 10**12)
+    monkeypatch.setattr(shards, "SETTLED_NS", 10**12)
     for _ in range(2):
         Fingerprints(file.parent).of(read_layout(file, None))
     assert reads == ["t.bin"] * 2
@@ -103,7 +104,7 @@ def test_a_sample_sees_size_both_ends_and_what_it_reads_in_between(tmp_path: Pat
     plain = sample(content)
     assert sample(content) == plain
     assert sample(content[:-1]) != plain
-    sampled = list(shard_files._sample_places(size))
+    sampled = list(shards._sample_places(size))
     for place in {0, sampled[len(sampled) // 2], size - 1}:
         changed = bytearray(content)
         changed[place] ^= 1

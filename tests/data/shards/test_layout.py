@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from src.data.shard_files import HEADER_BYTES, Layout, header, read_layout
+from src.data.tokens import HEADER_BYTES, Layout, header, read_layout
 from src.errors import DataError
 
 TOKENS = np.arange(500)
@@ -87,7 +87,7 @@ def test_a_missing_file_and_a_folder_are_refused_by_name(tmp_path: Path) -> None
 def test_any_bytes_are_whole_tokens_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, dtype: str | None
 ) -> None:
-    path = write(tmp_path_factory.mktemp("any") / "any.bin", content)
+    path = write(tmp_path_factory.getbasetemp() / "any.bin", content)
     try:
         layout = read_layout(path, dtype)
     except DataError:

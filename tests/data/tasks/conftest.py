@@ -1,34 +1,41 @@
 """Every task at a length of its own, with examples of both of its streams."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
+from src.data.examples import Arrays, Examples
 from src.data.tasks.copy import Copy
 from src.data.tasks.farthest_point import FarthestPoint
 from src.data.tasks.induction import Induction
 from src.data.tasks.markov import Markov
 from src.data.tasks.max_retrieval import MaxRetrieval
 from src.data.tasks.recall import Recall
-from src.data.tasks.stream import Arrays, Examples
 from src.data.tasks.task import Task
 from src.io_spec import TokenSpec
 
-LENGTHS: dict[Task, int] = {
-    Copy(symbols=16): 64,
-    Induction(symbols=16): 32,
-    Recall(vocabulary_size=64, pairs=4, power=0.01): 40,
-    Markov(symbols=3, depth=2): 60,
-    MaxRetrieval(directions=3, features=4): 9,
-    FarthestPoint(features=5): 7,
-}
-TASKS = list(LENGTHS)
+T = TypeVar("T", bound=Task)
+
+
+def make(kind: type[T], train_examples: int | None = None, test_examples: int = 100, **settings: Any) -> T:
+    """A task of these settings: make(Copy, symbols=4)."""
+    return kind(train_examples=train_examples, test_examples=test_examples, **settings)
+
+
+COPY = make(Copy, symbols=16)
+INDUCTION = make(Induction, symbols=16)
+RECALL = make(Recall, vocabulary_size=64, pairs=4, power=0.01)
+MARKOV = make(Markov, symbols=3, depth=2)
+MAX_RETRIEVAL = make(MaxRetrieval, directions=3, features=4)
+FARTHEST_POINT = make(FarthestPoint, features=5)
+TASKS = [COPY, INDUCTION, RECALL, MARKOV, MAX_RETRIEVAL, FARTHEST_POINT]
 TOKEN_TASKS = [task for task in TASKS if isinstance(task.io_spec, TokenSpec)]
+LENGTHS = {"copy": 64, "induction": 32, "recall": 40, "markov": 60, "max_retrieval": 9, "farthest_point": 7}
 
 
 def named(value: Any) -> str | None:
-    return value.name if hasattr(value, "name") else None
+    return value.name if isinstance(value, Task) else None
 
 
 @pytest.fixture
@@ -36,6 +43,6 @@ def examples() -> Callable[..., Arrays]:
     """Inputs and targets of a task's stream: examples(task, count=100, key=1)."""
 
     def of(task: Task, count: int = 100, key: int = 1) -> Arrays:
-        return Examples(task, LENGTHS[task], key).arrays(0, count)
+        return Examples(task, LENGTHS[task.name], key).arrays(0, count)
 
     return of

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from src.data.vocabulary.simple import CharacterVocabulary
+from src.data.vocabulary import CharacterVocabulary
 from src.errors import DataError
 
 fuzz = settings(max_examples=100)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Int64, Integer, UInt
 
-from src.data.vocabulary.simple import known_tokens
+from src.data.tokens import known_tokens
 from src.errors import DataError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class BpeVocabulary:
 
     @property
     def end_of_text(self) -> int | None:
-        """The token between documents; null where the tokenizer has none of that name."""
+        """The token between documents; None where the tokenizer has none of that name."""
         return self._tokenizer.token_to_id(END_OF_TEXT)
 
     def encode(self, text: str) -> UInt[np.ndarray, " T"]:
@@ -115,7 +115,7 @@ class BpeVocabulary:
         return self._tokenizer.decode(known_tokens(tokens, self.size).tolist(), skip_special_tokens=False)
 
     def bytes_of(self, tokens: Integer[np.ndarray, " T"]) -> int | None:
-        """Null for a tokenizer that is not byte-level; marks between documents count nothing."""
+        """None for a tokenizer that is not byte-level; marks between documents count nothing."""
         widths = self._byte_widths
         return None if widths is None else int(np.bincount(tokens, minlength=self.size) @ widths)
 

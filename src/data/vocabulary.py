@@ -1,4 +1,10 @@
-"""What every vocabulary asks of tokens."""
+"""What a token means. Four kinds answer the same calls:
+
+characters  one token a character, of those that a text has
+bytes       one token a byte, for any file
+bpe         byte-level byte-pair encoding, learnt from a text
+ids         numbers without a text: tokens of tasks, and of shards whose vocabulary is not known
+"""
 
 from __future__ import annotations
 
@@ -7,28 +13,74 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from jaxtyping import Int64, Integer, UInt, UInt8
+from jaxtyping import Integer, UInt, UInt8
 
+from src.data.bpe import BpeVocabulary
+from src.data.tokens import known_tokens
 from src.errors import DataError
 
+__all__ = ["BpeVocabulary", "ByteVocabulary", "CharacterVocabulary", "IdVocabulary", "Vocabulary", "vocabulary_of"]
 
-def known_tokens(tokens: Integer[np.ndarray, " T"] | Sequence[int], size: int) -> Int64[np.ndarray, " T"]:
-    """The tokens as numbers. Raises DataError for one outside 0 to size - 1."""
-    ids = np.asarray(tokens, dtype=np.int64)
-    outside = (ids < 0) | (ids >= size)
-    if outside.any():
-        raise DataError(
-            f"token {ids[outside][0]} is none of the vocabulary's {size} (0 to {size - 1}); "
-            "were the tokens made with another vocabulary?"
-        )
-    return ids
-
-
-# One token a character.
 _SHOWN = 120  # characters that an error lists before it only counts them
+_ID = re.compile(r"[0-9]{1,18}")
+
+
+class Vocabulary(Protocol):
+    """Text to tokens and back. Tokens run from 0 to size - 1."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of what the tokens mean: vocabularies of one size that differ in meaning differ here."""
+        ...
+
+    @property
+    def start(self) -> str:
+        """What a continuation begins from where no prompt is given; at least one token."""
+        ...
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a record says of it, as plain values."""
+        ...
+
+    def encode(self, text: str) -> UInt[np.ndarray, " T"]:
+        """Raises DataError where the text has no tokens in this vocabulary."""
+        ...
+
+    def decode(self, tokens: Integer[np.ndarray, " T"] | Sequence[int]) -> str:
+        """Raises DataError for a token that the vocabulary does not have."""
+        ...
+
+    def bytes_of(self, tokens: Integer[np.ndarray, " T"]) -> int | None:
+        """UTF-8 bytes of the text that tokens stand for; None where there is no such text."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values, for checkpoints; `vocabulary_of` reads them."""
+        ...
+
+
+def vocabulary_of(values: Mapping[str, Any]) -> Vocabulary:
+    """The vocabulary that `to_dict` gave. Raises DataError for values that it never gave."""
+    kinds = {
+        "characters": CharacterVocabulary,
+        "bytes": ByteVocabulary,
+        "bpe": BpeVocabulary,
+        "ids": IdVocabulary,
+    }
+    kind = kinds.get(str(values.get("kind")))
+    if kind is None:
+        raise DataError(
+            f"not a vocabulary: kind={values.get('kind')!r}, and only {', '.join(kinds)} are known; "
+            "was it written by a newer version?"
+        )
+    return kind.from_dict(values)
 
 
 @dataclass(frozen=True)
@@ -67,7 +119,6 @@ class CharacterVocabulary:
         return cls(characters)
 
     def to_dict(self) -> dict[str, str]:
-        """Plain values for checkpoints and records."""
         return {"kind": "characters", "characters": self.characters}
 
     @property
@@ -103,11 +154,9 @@ class CharacterVocabulary:
         return self._token_of[points]
 
     def decode(self, tokens: Integer[np.ndarray, " T"] | Sequence[int]) -> str:
-        """The text of tokens. Raises DataError for a token that the vocabulary does not have."""
         return _text(_code_points(self.characters)[known_tokens(tokens, self.size)])
 
     def bytes_of(self, tokens: Integer[np.ndarray, " T"]) -> int:
-        """UTF-8 bytes of the text that tokens stand for."""
         widths = np.array([len(character.encode("utf-8", "surrogatepass")) for character in self.characters])
         return int(np.bincount(tokens, minlength=self.size) @ widths)
 
@@ -135,17 +184,47 @@ class CharacterVocabulary:
         )
 
 
-def _code_points(text: str) -> UInt[np.ndarray, " T"]:
-    # A command line in the C locale may carry lone surrogates; they must reach the error that names them.
-    return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4")
+@dataclass(frozen=True)
+class ByteVocabulary:
+    """The 256 bytes, for any file; text goes through UTF-8. What is not UTF-8 reads as U+FFFD.
 
+    >>> ByteVocabulary().encode("né").tolist(), ByteVocabulary().decode([110, 195, 169, 255])
+    ([110, 195, 169], 'né�')
+    """
 
-def _text(points: Integer[np.ndarray, " T"]) -> str:
-    return points.astype("<u4").tobytes().decode("utf-32-le", errors="surrogatepass")
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ByteVocabulary:
+        if values.get("kind") != "bytes":
+            raise DataError(f"not a byte vocabulary: kind={values.get('kind')!r}; was it written by this project?")
+        return cls()
 
+    def to_dict(self) -> dict[str, str]:
+        return {"kind": "bytes"}
 
-# Tokens that are numbers and nothing more.
-_ID = re.compile(r"[0-9]{1,18}")
+    @property
+    def facts(self) -> dict[str, str]:
+        return self.to_dict()
+
+    @property
+    def size(self) -> int:
+        return 256
+
+    @property
+    def start(self) -> str:
+        return "\n"
+
+    @property
+    def hash(self) -> str:
+        return hashlib.sha256(bytes(range(256))).hexdigest()
+
+    def encode(self, text: str) -> UInt8[np.ndarray, " T"]:
+        return np.frombuffer(text.encode("utf-8", "surrogateescape"), dtype=np.uint8)
+
+    def decode(self, tokens: Integer[np.ndarray, " T"] | Sequence[int]) -> str:
+        return known_tokens(tokens, self.size).astype(np.uint8).tobytes().decode("utf-8", "replace")
+
+    def bytes_of(self, tokens: Integer[np.ndarray, " T"]) -> int:
+        return len(tokens)
 
 
 @dataclass(frozen=True)
@@ -194,45 +273,10 @@ class IdVocabulary:
         return None
 
 
-# One token a byte.
-@dataclass(frozen=True)
-class ByteVocabulary:
-    """The 256 bytes, for any file; text goes through UTF-8. What is not UTF-8 reads as U+FFFD.
+def _code_points(text: str) -> UInt[np.ndarray, " T"]:
+    # A command line in the C locale may carry lone surrogates; they must reach the error that names them.
+    return np.frombuffer(text.encode("utf-32-le", errors="surrogatepass"), dtype="<u4")
 
-    >>> ByteVocabulary().encode("né").tolist(), ByteVocabulary().decode([110, 195, 169, 255])
-    ([110, 195, 169], 'né�')
-    """
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> ByteVocabulary:
-        if values.get("kind") != "bytes":
-            raise DataError(f"not a byte vocabulary: kind={values.get('kind')!r}; was it written by this project?")
-        return cls()
-
-    def to_dict(self) -> dict[str, str]:
-        return {"kind": "bytes"}
-
-    @property
-    def facts(self) -> dict[str, str]:
-        return self.to_dict()
-
-    @property
-    def size(self) -> int:
-        return 256
-
-    @property
-    def start(self) -> str:
-        return "\n"
-
-    @property
-    def hash(self) -> str:
-        return hashlib.sha256(bytes(range(256))).hexdigest()
-
-    def encode(self, text: str) -> UInt8[np.ndarray, " T"]:
-        return np.frombuffer(text.encode("utf-8", "surrogateescape"), dtype=np.uint8)
-
-    def decode(self, tokens: Integer[np.ndarray, " T"] | Sequence[int]) -> str:
-        return known_tokens(tokens, self.size).astype(np.uint8).tobytes().decode("utf-8", "replace")
-
-    def bytes_of(self, tokens: Integer[np.ndarray, " T"]) -> int:
-        return len(tokens)
+def _text(points: Integer[np.ndarray, " T"]) -> str:
+    return points.astype("<u4").tobytes().decode("utf-32-le", errors="surrogatepass")
