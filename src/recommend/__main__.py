@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from src.errors import ConfigError, UserError
+from src.errors import ConfigError, UserError, fail
 from src.recommend.answer import answer, refusal
 from src.recommend.findings import FINDINGS
 from src.recommend.request import Request
@@ -70,7 +70,7 @@ def main(
         fail(error)
     print(written if as_json else "\n".join(answer_lines(given)))
     if given.refused:
-        fail(ValueError(refusal(given)))
+        fail(ConfigError(refusal(given)))
 
 
 def _write(path: Path, text: str) -> None:
