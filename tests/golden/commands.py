@@ -72,7 +72,7 @@ def load_export(folder: Path) -> Any:
 def verdicts_of(export: Path) -> list[dict[str, Any]]:
     """The verdicts of an export as verdict.json has them, without its figures."""
     from analysis.load import load
-    from analysis.report.answers import answers_of
-    from analysis.report.as_json import json_of
+    from analysis.report.write import json_of
+    from analysis.study import study_of
 
-    return json_of(answers_of(load(export)))["verdicts"]
+    return json_of(study_of(load(export)))["verdicts"]
