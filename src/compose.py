@@ -7,10 +7,9 @@ before a folder is made or anything heavy is imported.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -100,12 +99,6 @@ def composed(overrides: Sequence[str]) -> DictConfig:
 def register_root() -> None:
     """Makes ${root:} known to Hydra's search path, so that sweeps/ is found from any folder."""
     OmegaConf.register_new_resolver("root", lambda: str(ROOT), replace=True)
-
-
-def fail(error: Exception, exit_code: int = 2) -> NoReturn:
-    """Ends the program with one clear line instead of a traceback."""
-    print(f"error: {error}", file=sys.stderr)
-    raise SystemExit(exit_code)
 
 
 def _options(folder: Path) -> list[str]:

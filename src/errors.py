@@ -1,7 +1,24 @@
-"""What can go wrong through no fault of the code: each error says what was got, the rule and the way out."""
+"""What can go wrong through no fault of the code: each error says what was got, the rule and the way out.
 
+How a command ends: 0 finished, 1 failed, 2 something is wrong with what was asked, 130 interrupted, 143 preempted.
+"""
+
+import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import NoReturn
+
+EXIT_CODES = {"finished": 0, "interrupted": 130, "preempted": 143}
+"""By the status of a run; every status that is not named here has 1."""
+
+
+def exit_code(status: str) -> int:
+    """What a command ends with whose run ended like this.
+
+    >>> exit_code("finished"), exit_code("preempted"), exit_code("oom")
+    (0, 143, 1)
+    """
+    return EXIT_CODES.get(status, 1)
 
 
 class UserError(ValueError):
@@ -36,6 +53,27 @@ class Stopped(BaseException):
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"stopped by signal {signal_number}")
         self.signal_number = signal_number
+
+
+def fail(error: UserError) -> NoReturn:
+    """Ends the program with `error: ...` on standard error instead of a traceback, and the exit code of the error."""
+    print(f"error: {error}", file=sys.stderr)
+    raise SystemExit(error.exit_code)
+
+
+def one_line(kind: str, message: str) -> str:
+    """An error's type and the first line of its message.
+
+    >>> one_line("ValueError", "no luck\nat all"), one_line("MemoryError", "")
+    ('ValueError: no luck', 'MemoryError')
+    """
+    first = message.strip().splitlines()
+    return f"{kind}: {first[0]}" if first else kind
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its type where it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from src.errors import RunError
+from src.errors import RunError, one_line
 
 SCHEMA_VERSION = 1
 
@@ -120,16 +120,6 @@ def error_dict(error: BaseException) -> dict[str, str]:
         "message": str(error),
         "traceback": "".join(traceback.format_exception(error)),
     }
-
-
-def one_line(kind: str, message: str) -> str:
-    """An error as a table shows it.
-
-    >>> one_line("ValueError", "wanted 8\\ngot 9"), one_line("MemoryError", "")
-    ('ValueError: wanted 8', 'MemoryError')
-    """
-    first = message.strip().splitlines()
-    return f"{kind}: {first[0]}" if first else kind
 
 
 def write_atomically(path: Path, text: str) -> None:

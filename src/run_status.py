@@ -26,8 +26,6 @@ FAILED = ("failed", "oom", "diverged", "damaged")
 TO_CONTINUE = ("killed", "preempted", "interrupted")
 RETRIED = ("failed", "oom", "damaged")
 """What the same command tries again, up to a limit. A divergence would only repeat itself."""
-EXIT_CODES = {"finished": 0, "interrupted": 130, "preempted": 143}
-"""What the command of a run, and its W&B run, end with; 1 after any other ending."""
 
 
 @dataclass(frozen=True)

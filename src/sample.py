@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from src.compose import fail
 from src.config import Config, SampleConfig
-from src.errors import ConfigError, UserError
+from src.errors import ConfigError, UserError, fail
 from src.io_spec import TokenSpec
 
 
@@ -39,9 +38,8 @@ def continuation(
     device: str,
 ) -> str:
     """The prompt and what the model of this folder writes after it; what is not given is the run's own."""
-    from src.training.build import load_run
+    from src.training.checkpoint import continue_text, load_run
     from src.training.runtime import choose_runtime
-    from src.training.sampling import continue_text
 
     loaded = load_run(folder)
     own = loaded.config.sample

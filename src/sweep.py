@@ -12,8 +12,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from src.compose import fail
-from src.errors import RunError, UserError
+from src.errors import RunError, UserError, fail
 from src.sweep_file import read_plans
 from src.sweeps.status import Group, status_table
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from src.compose import CONF_DIR, check_overrides, config_of, fail, register_root
+from src.compose import CONF_DIR, check_overrides, config_of, register_root
 from src.config import Config
-from src.errors import ConfigError, UserError
+from src.errors import ConfigError, UserError, exit_code, fail
 from src.geometry import Geometry
 from src.recommend.rules import head_width_note
-from src.run_status import EXIT_CODES
+from src.record import Record
 from src.training.stop import StopFlag
 
 if TYPE_CHECKING:
@@ -29,11 +29,7 @@ class JobError(Exception):
 
 
 def main() -> None:
-    """The command.
-
-    Exit codes: 0 finished, 1 failed, 2 a setting is wrong, 130 interrupted, 143 preempted; of several runs, the
-    worst.
-    """
+    """The command. Its exit code says how it ended (`src.errors`); of several runs, the worst."""
     from src.sweeps.grid import hide_pairs
     from src.sweeps.launchers import refuse_missing_launcher
 
@@ -64,15 +60,32 @@ def job(composed: DictConfig) -> str | None:
         _single(config, launch_dir)
     except UserError as error:
         fail(error)
-    return None
 
 
-def _single(config: Config, launch_dir: Path) -> None:
-    from src.training.command import execute
+def _single(config: Config, launch_dir: Path) -> NoReturn:
+    from src.training.plan import plan_run
 
     with StopFlag() as stop:
-        status = execute(config, launch_dir, stop).record.status
-    raise SystemExit(EXIT_CODES.get(status, 1))
+        plan = plan_run(config, launch_dir)
+        record = plan.finished_record()
+        if record is not None:  # found before torch is imported
+            _show_finished(record, plan.folder)
+        else:
+            from src.training.run import run
+            from src.training.sinks import open_sinks
+
+            record = run(plan, open_sinks, stop).record
+    raise SystemExit(exit_code(record.status))
+
+
+def _show_finished(record: Record, folder: Path) -> None:
+    from rich.console import Console
+
+    from src.training.sinks.console import print_ending
+
+    console = Console()
+    console.print("This run is finished; nothing is left to do. resume=never runs it again in a folder of its own.")
+    print_ending(console, record, folder)
 
 
 def _one_of_many(config: Config, launch_dir: Path) -> str:

@@ -45,13 +45,13 @@ def test_random_heads_differ_before_any_training():
 
 
 def test_a_run_is_drawn_with_its_own_weights_and_vocabulary(show, tmp_path, config, monkeypatch):
-    from src.training import build
+    from src.training import checkpoint
 
     vocabulary = CharacterVocabulary.of("abcdef")
     settings = config("heads=2", "context_length=8")
     model = GPT(Geometry.of(settings), vocabulary.size)
-    loaded = build.LoadedRun(settings, model.geometry, vocabulary, model, step=7)
-    monkeypatch.setattr(build, "load_run", lambda folder: loaded)
+    loaded = checkpoint.LoadedRun(settings, model.geometry, vocabulary, model, step=7)
+    monkeypatch.setattr(checkpoint, "load_run", lambda folder: loaded)
     result = show(tmp_path / "my_run", "--text", "fed")
     assert result.exit_code == 0, result.output
     assert "2 heads in each of 4 layers" in result.output

@@ -1,4 +1,4 @@
-"""`python -m src.train` and `python -m src.sweep` as they are typed, from a folder of their own."""
+"""`python -m src.train` and `python -m src.sweep`, from a folder of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from src.record import Record
 from src.sweep_file import read_plans
-from tests.in_process import command
+from tests.processes import Forked, run_module
 from tests.sweeps.conftest import records
 from tests.training.conftest import TEXT, TINY
 
@@ -27,53 +27,59 @@ def here(tmp_path: Path) -> Path:
 
 
 def tiny(words: tuple[str, ...]) -> list[str]:
+    """These words, and for the rest those of a tiny run."""
     given = {name for word in words for name in word.partition("=")[0].strip("()").split(",")} | {"kv_heads"}
     return [*words, *(word for word in TINY if word.partition("=")[0] not in given), "data.path=text.txt"]
 
 
-def start(here: Path, *words: str) -> subprocess.Popen[str]:
-    """In a process of its own: to be signalled, killed, or run beside another one."""
-    environment = {**os.environ, "CI": "true", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-    return subprocess.Popen(
+def environment() -> dict[str, str]:
+    return {**os.environ, "CI": "true", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+
+
+def typed(here: Path, *words: str) -> tuple[int, str]:
+    """The command as it is typed, in a Python of its own."""
+    done = subprocess.run(
         [sys.executable, "-m", "src.train", *tiny(words)],
         cwd=here,
-        env=environment,
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,
+        timeout=300,
     )
+    return done.returncode, done.stdout
 
 
-def end(process: subprocess.Popen[str]) -> tuple[int, str]:
-    text, _ = process.communicate(timeout=300)
-    return process.returncode, text
+def start(here: Path, *words: str) -> Forked:
+    return Forked(run_module, "src.train", *tiny(words), cwd=here, env=environment())
+
+
+def end(process: Forked) -> tuple[int, str]:
+    return process.wait(timeout=300), process.output
 
 
 def train(here: Path, *words: str) -> tuple[int, str]:
-    done = command("src.train", *tiny(words), here=here)
-    return done.returncode, done.stdout + done.stderr
+    return end(start(here, *words))
 
 
 def sweep(here: Path, *words: str) -> tuple[int, str]:
-    done = command("src.sweep", *words, here=here)
-    return done.returncode, done.stdout + done.stderr
+    return end(Forked(run_module, "src.sweep", *words, cwd=here, env=environment()))
 
 
-def wait_for_rows(process: subprocess.Popen[str], group: Path, runs: int) -> None:
+def wait_for_rows(process: Forked, group: Path, runs: int) -> None:
     """Until so many runs of the group have begun to log."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if len([path for path in group.glob("*/metrics.jsonl") if path.stat().st_size]) >= runs:
             return
-        assert process.poll() is None, process.communicate()[0]
+        assert process.poll() is None, process.output
         time.sleep(0.02)
     raise AssertionError("no rows in time")
 
 
 def test_a_sweep_file_runs_from_any_folder_resumes_and_is_shown(here: Path) -> None:
     words = ("sweeps=smoke", "(heads,kv_heads)=(4,4),(4,1)", "seed=0")
-    code, text = train(here, *words)
+    code, text = typed(here, *words)
     assert code == 0, text
     assert "sweep smoke: does everything that a sweep needs work here?" in text
     found = records(here / "runs" / "smoke")
@@ -90,7 +96,7 @@ def test_a_sweep_file_runs_from_any_folder_resumes_and_is_shown(here: Path) -> N
 
 
 def test_a_killed_sweep_is_completed_by_the_same_command_and_nothing_runs_twice(here: Path) -> None:
-    words = ("-m", "(heads,training.max_steps)=(1,12),(2,12),(4,600),(8,12)", *LONG[1:])
+    words = ("-m", "(heads,training.max_steps)=(1,12),(2,12),(4,1200),(8,12)", *LONG[1:])
     process = start(here, *words)
     wait_for_rows(process, here / "runs" / "single", 3)
     process.kill()
@@ -109,7 +115,7 @@ def test_a_killed_sweep_is_completed_by_the_same_command_and_nothing_runs_twice(
 
 
 def test_ctrl_c_in_the_second_job_of_four_ends_tidily_and_the_rerun_completes_the_sweep(here: Path) -> None:
-    words = ("-m", "(heads,training.max_steps)=(1,12),(2,500),(4,12),(8,12)", *LONG[1:])
+    words = ("-m", "(heads,training.max_steps)=(1,12),(2,800),(4,12),(8,12)", *LONG[1:])
     process = start(here, *words)
     wait_for_rows(process, here / "runs" / "single", 2)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does

@@ -12,7 +12,7 @@ from analysis.load import load
 from analysis.question import parsed_margin
 from analysis.report.write import write_report
 from analysis.study import Study, study_of
-from src.errors import UserError
+from src.errors import UserError, fail
 
 
 def main(
@@ -42,8 +42,7 @@ def main(
         )
         target = write_report(study, out if out is not None else export)
     except UserError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(error.exit_code) from None
+        fail(error)
     typer.echo(_said(study))
     typer.echo(f"{target}")
     if study.refusal is not None:

@@ -27,8 +27,7 @@ class JobLauncher(Launcher):
         self.context, self.config = hydra_context, config
         name = type(self).__name__.removesuffix("Launcher").lower()
         if self.needs is not None and find_spec(self.needs) is None:
-            from src.compose import fail
-            from src.errors import ConfigError
+            from src.errors import ConfigError, fail
 
             needs = f"hydra/launcher={name} needs the package {self.needs}, which is not installed"
             fail(ConfigError(f"{needs}: uv sync --extra {name}   (or: pip install 'headcount[{name}]')"))

@@ -50,8 +50,7 @@ class HeadcountSweeper(Sweeper):
         assert self._context is not None
         assert self._config is not None
         assert self._launcher is not None
-        from src.compose import fail
-        from src.errors import UserError
+        from src.errors import UserError, fail
         from src.sweeps.grid import compose_with
         from src.sweeps.run import sweep
 

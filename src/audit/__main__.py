@@ -17,8 +17,7 @@ from src.audit.published import as_dict, models
 from src.audit.published import tables as published_tables
 from src.audit.rows import Refused, Row, audit
 from src.audit.table import tables
-from src.compose import fail
-from src.errors import ConfigError, UserError
+from src.errors import ConfigError, UserError, fail
 from src.geometry import Geometry
 from src.memory import parse_bytes
 from src.published import Published
@@ -74,7 +73,7 @@ def main(
             if plot is not None:
                 draw_plans(rows, plot)
     except UserError as error:
-        fail(error, error.exit_code)
+        fail(error)
     _show(rows, chosen, vocabulary_size, as_json)
     if plot is not None and not as_json:
         print(f"picture  {plot}")

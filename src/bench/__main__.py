@@ -11,9 +11,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from src.compose import fail
 from src.config import Config
-from src.errors import ConfigError, UserError
+from src.errors import ConfigError, UserError, fail
 from src.geometry import Geometry
 from src.io_spec import TokenSpec
 from src.sweeps.grid import grid
@@ -47,7 +46,7 @@ def main(
     try:
         run(list(grid(asked)), _counts(batch), decode_tokens, rounds, vocabulary_size, as_json, plot)
     except UserError as error:
-        fail(error, error.exit_code)
+        fail(error)
 
 
 def run(

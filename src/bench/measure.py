@@ -15,6 +15,7 @@ from src.geometry import Geometry
 from src.model.gpt import GPT
 from src.model.init import initialise
 from src.model.kernel_report import kernel_report
+from src.training.measure import checked_cache, time_decoding
 from src.training.runtime import Runtime
 
 OURS, NAIVE = "ours", "naive repeat"
@@ -155,7 +156,8 @@ def measure(
     for number in range(rounds + 1):
         for arm, prefill_seconds, decode_seconds in zip(arms, prefills, decodes, strict=True):
             tick(f"heads={arm.geometry.heads} kv_heads={arm.geometry.kv_heads} {arm.way}")
-            prefill, decode = one_turn(arm, decoded_of(arm, decode_tokens), clock)
+            cache, decoded = checked_cache(arm.model, arm.batch, arm.runtime), decoded_of(arm, decode_tokens)
+            prefill, decode = time_decoding(arm.model, cache, arm.batch, decoded, arm.runtime, clock)
             if number:
                 prefill_seconds.append(prefill)
                 decode_seconds.append(decode)
@@ -170,30 +172,9 @@ def decoded_of(arm: Arm, decode_tokens: int) -> int:
     return max(1, min(decode_tokens, arm.geometry.context_length // 2))
 
 
-@torch.inference_mode()
-def one_turn(arm: Arm, decoded: int, clock: Callable[[], float]) -> tuple[float, float]:
-    """Seconds to read all but the last `decoded` tokens, and seconds a token of decoding those."""
-    context, runtime = arm.geometry.context_length, arm.runtime
-    tokens = (torch.arange(context, device=runtime.device) % arm.vocabulary_size).repeat(arm.batch, 1)
-    cache = arm.model.make_cache(arm.batch, dtype=runtime.torch_dtype)
-    if cache.bytes != arm.cache_bytes:
-        raise RuntimeError(f"the cache holds {cache.bytes} bytes; src/costs.py says {arm.cache_bytes}")
-    with runtime.autocast():
-        runtime.synchronise()
-        began = clock()
-        arm.model(tokens[:, : context - decoded], cache)
-        runtime.synchronise()
-        filled = clock()
-        for place in range(context - decoded, context):
-            arm.model(tokens[:, place : place + 1], cache)
-        runtime.synchronise()
-        ended = clock()
-    return filled - began, (ended - filled) / decoded
-
-
 def _row(arm: Arm, decoded: int, prefill: list[float], decode: list[float], bandwidth: float) -> Row:
     g, runtime = arm.geometry, arm.runtime
-    a_step, prompt = statistics.median(decode), g.context_length - decoded
+    per_step, prompt = statistics.median(decode), g.context_length - decoded
     return Row(
         attention=g.attention,
         heads=g.heads,
@@ -212,12 +193,12 @@ def _row(arm: Arm, decoded: int, prefill: list[float], decode: list[float], band
         prefill_tokens=prompt,
         prefill_tokens_per_second=arm.batch * prompt / statistics.median(prefill),
         decoded_tokens=decoded,
-        decode_ms_per_token=1000 * a_step,
+        decode_ms_per_token=1000 * per_step,
         decode_ms_min=1000 * min(decode),
         decode_ms_max=1000 * max(decode),
-        decode_tokens_per_second=arm.batch / a_step,
+        decode_tokens_per_second=arm.batch / per_step,
         cache_bytes=arm.cache_bytes,
         bytes_read_per_step=arm.bytes_read_per_step,
-        bandwidth_share=arm.bytes_read_per_step / a_step / bandwidth,
+        bandwidth_share=arm.bytes_read_per_step / per_step / bandwidth,
         rounds=len(decode),
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from src.errors import UserError
+from src.errors import UserError, fail
 from src.export.read import Source, read_group
 from src.export.write import summary, write_export
 
@@ -32,8 +32,7 @@ def main(
         target = out if out is not None else Path("exports") / name
         manifest = write_export(read, target)
     except UserError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(error.exit_code) from None
+        fail(error)
     for line in summary(manifest):
         typer.echo(line)
     typer.echo(f"{target}\nnext: python -m analysis.report {target}")

@@ -1,4 +1,4 @@
-"""W&B runs as records. The mirror (`src.training.sinks.wandb_run`) says what they hold; this reads it back.
+"""W&B runs as records. The mirror (`src.training.sinks.wandb_mirror`) says what they hold; this reads it back.
 
     read_project   a project on W&B's server: the full history, asked for again, and marked where it stays partial
     read_files     a folder of W&B's run files, through `wandb leet inspect`, W&B's own reader: no server, no account

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from src.attention_kinds import registered
-from src.compose import fail
-from src.errors import ConfigError, DataError, UserError
+from src.errors import ConfigError, DataError, UserError, fail
 from src.heads.show import draw, random_weights, trained_weights
 
 app = typer.Typer(
@@ -56,7 +55,7 @@ def show(
             source, network, vocabulary = trained_weights(run)
         print(draw(network, vocabulary, text, source, layer, out))
     except UserError as error:
-        fail(error, error.exit_code)
+        fail(error)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def random_weights(text: str, chosen: list[str]) -> tuple[str, GPT, Vocabulary]:
 
 def trained_weights(run: Path) -> tuple[str, GPT, Vocabulary]:
     """The same of a run's checkpoint. Raises RunError where there is none."""
-    from src.training.build import load_run
+    from src.training.checkpoint import load_run
 
     loaded = load_run(run)
     return run.name, loaded.model.eval(), loaded.vocabulary

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from src.compose import fail
-from src.errors import ConfigError, UserError
+from src.errors import ConfigError, UserError, fail
 from src.recommend.answer import answer, refusal
 from src.recommend.findings import FINDINGS
 from src.recommend.request import Request
@@ -68,10 +67,10 @@ def main(
         if out is not None:
             _write(out, written)
     except UserError as error:
-        fail(error, error.exit_code)
+        fail(error)
     print(written if as_json else "\n".join(answer_lines(given)))
     if given.refused:
-        fail(ValueError(refusal(given)))
+        fail(ConfigError(refusal(given)))
 
 
 def _write(path: Path, text: str) -> None:

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from src.config import Config
-from src.errors import RunError, RunHeld
+from src.errors import RunError, RunHeld, one_line
 from src.geometry import Geometry
-from src.record import Record, Status, one_line
+from src.record import Record, Status
 from src.run_status import RunStatus, State
 from src.sweeps.plan import keep_data
 from src.training.environment import (
@@ -34,7 +34,7 @@ from src.training.environment import (
 )
 from src.training.events import Sink
 from src.training.folder import claim, new_record
-from src.training.plan import LoadData, Plan, plan_run
+from src.training.plan import LoadData, RunPlan, plan_run
 from src.training.stop import StopFlag
 
 OpenSinks = Callable[[Config, Path, int], Sequence[Sink]]
@@ -67,7 +67,7 @@ def run_job(config: Config, launch_dir: Path, stop: StopFlag, load: LoadData, op
 
 
 def _run(config: Config, launch_dir: Path, stop: StopFlag, load: LoadData, open_sinks: OpenSinks) -> Outcome:
-    plan: Plan | None = None
+    plan: RunPlan | None = None
     try:
         plan = plan_run(config, launch_dir, load)
         from src.training.run import run  # torch: not before a job is sure to be possible

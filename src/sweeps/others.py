@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hydra.core.utils import JobReturn, JobStatus
 from rich.console import Console
 
-from src.record import one_line
+from src.errors import one_line
 from src.sweeps.grid import Compose, points, read_request
 from src.sweeps.job import Outcome
 from src.sweeps.plan import Job, SweepPlan, keep_data, plan_sweep

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from src import ROOT
-from src.errors import ConfigError
-from src.run_status import EXIT_CODES, FAILED, RunStatus
+from src.errors import EXIT_CODES, ConfigError
+from src.run_status import FAILED, RunStatus
 from src.sweep_file import add_plan, note_states
 from src.sweeps.display import print_ending, print_plan, print_rates
 from src.sweeps.estimate import estimate

@@ -53,7 +53,7 @@ def launcher() -> dict[str, str | None]:
 
 
 def _submitted_code() -> dict[str, Any] | None:
-    """The code that the launcher was started with, where this is another one; else null."""
+    """The code that the launcher was started with, where this is another one; else None."""
     submitted = os.environ.get(SUBMITTED_CODE_VARIABLE)
     code = json.loads(submitted) if submitted else None
     return code if code != code_identity() else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from src.record import Record, Status
 
@@ -21,7 +21,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Progress:
-    """One step is done; for progress bars. `loss` is null where reading it would cost a synchronisation."""
+    """One step is done; for progress bars. `loss` is None where reading it would cost a synchronisation."""
 
     step: int
     total_steps: int
@@ -84,6 +84,3 @@ class Sink(Protocol):
     def write(self, event: Event) -> None: ...
 
     def close(self) -> None: ...
-
-
-Values = Mapping[str, Any]

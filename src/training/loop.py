@@ -1,20 +1,28 @@
-"""The training loop: a plain iterator of events. It writes nothing; sinks and checkpoints are its listeners' work."""
+"""The training loop: batch, step, logging, evaluation and saving, in this order; one step is in `src.training.step`.
+
+A plain iterator of events. It writes nothing: sinks and checkpoints are its listeners' work.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from src.config import TrainingConfig
-from src.data.load import Batches, EvaluationBatches
+from src.data.load import Batches, EvaluationBatches, count_answers
 from src.errors import Diverged
-from src.training.evaluation import Scale, evaluate
-from src.training.events import Event, Logged, Progress, Saved, Started
+from src.io_spec import IOSpec, TokenSpec
+from src.model.encoder import VectorModel
+from src.model.gpt import GPT
+from src.model.losses import answer_loss
+from src.training.events import Event, Logged, Phase, Progress, Saved, Started
 from src.training.measure import Stopwatch, Tally
+from src.training.plan import RunPlan
 from src.training.runtime import Runtime
 from src.training.step import Trainer, learning_rate
 from src.training.stop import StopFlag
@@ -48,49 +56,70 @@ class State:
 
 
 @dataclass
-class Job:
-    """All that the loop works on, made by `src.training.run`."""
+class Training:
+    """All that the loop works on and moves on in place; `src.training.build` makes it, at step 0.
 
-    training: TrainingConfig
-    total_steps: int
-    segment: int
-    model: nn.Module
+    `model` keeps its own parameter names, compiled or not; `found` is what building it showed, for the record.
+    """
+
+    plan: RunPlan
+    runtime: Runtime
+    model: GPT | VectorModel
     trainer: Trainer
     batches: Batches
     windows: EvaluationBatches
-    scale: Scale
-    runtime: Runtime
     stopwatch: Stopwatch
-    stop: StopFlag
+    total_steps: int
     state: State
-    save: Callable[[], Path]
+    found: dict[str, Any]
 
 
-def training_events(job: Job) -> Iterator[Event]:
-    """Trains from the job's state to its last step.
+def training_events(training: Training, segment: int, stop: StopFlag, save: Callable[[], Path]) -> Iterator[Event]:
+    """Trains from the state that it finds to the last step.
 
     Raises Stopped between two pieces of work when asked to, and Diverged when a loss or gradient is not finite.
     """
-    state, training = job.state, job.training
-    yield Started(state.step, job.total_steps, job.segment)
-    if _is_evaluation_due(job):  # stopped in the middle of it last time
-        yield from _evaluate(job, {})
-    job.model.train()
-    health = Health(job.runtime)
-    job.stopwatch.start()
-    while state.step < job.total_steps:
-        job.stop.check()
-        inputs, targets = job.batches.batch(state.step)
-        rate = learning_rate(state.step, job.total_steps, training)
-        loss, norm = job.trainer.step(state.step, inputs, targets, rate)
+    state, total_steps, stopwatch = training.state, training.total_steps, training.stopwatch
+    config = training.plan.config.training
+    health = Health(training.runtime)
+    yield Started(state.step, total_steps, segment)
+    if _is_evaluation_due(training):  # stopped in the middle of it last time
+        yield from _evaluate(training, {}, stop)
+    training.model.train()
+    stopwatch.start()
+    while state.step < total_steps:
+        stop.check()
+        inputs, targets = training.batches.batch(state.step)
+        rate = learning_rate(state.step, total_steps, config)
+        loss, norm = training.trainer.step(state.step, inputs, targets, rate)
         state.step += 1
-        tokens = inputs.shape[0] * inputs.shape[1]
-        state.tokens += tokens
-        job.stopwatch.step(tokens)
+        state.tokens += inputs.shape[0] * inputs.shape[1]
+        stopwatch.step(inputs.shape[0] * inputs.shape[1])
         health.note(loss, norm)
-        yield _progress(job, loss)
-        yield from _after_step(job, health, loss, norm, rate)
-    job.stopwatch.stop()
+        yield _progress(training, loss)
+
+        is_last = state.step == total_steps
+        is_logged = state.step % config.log_interval == 0 or is_last
+        is_saved = state.step % config.checkpoint_interval == 0 or is_last
+        is_evaluated = _is_evaluation_due(training)
+        if not (is_logged or is_evaluated or is_saved):
+            continue
+        row = _training_row(training, loss, norm, rate) if is_logged else {}
+        if not health.is_finite():
+            yield Logged(state.step, row)
+            raise Diverged(
+                f"the loss or the gradient is not finite at or shortly before step {state.step}; "
+                "lower training.learning_rate or lengthen training.warmup_steps"
+            )
+        if is_evaluated:
+            with stopwatch.paused():
+                yield from _evaluate(training, row, stop)
+        elif is_logged:
+            yield Logged(state.step, row)
+        if is_saved:
+            with stopwatch.paused():
+                yield Saved(state.step, save())
+    stopwatch.stop()
 
 
 class Health:
@@ -106,71 +135,96 @@ class Health:
         watched = loss if self._uses_scaler else loss + norm
         self._sum = watched * 0 if self._sum is None else self._sum + watched * 0
 
-    def check(self, step: int) -> None:
-        if self._sum is not None and not torch.isfinite(self._sum).item():
-            raise Diverged(
-                f"the loss or the gradient is not finite at or shortly before step {step}; "
-                "lower training.learning_rate or lengthen training.warmup_steps"
-            )
+    def is_finite(self) -> bool:
+        return self._sum is None or bool(torch.isfinite(self._sum).item())
 
 
-def _after_step(job: Job, health: Health, loss: Tensor, norm: Tensor, rate: float) -> Iterator[Event]:
-    state, training = job.state, job.training
-    is_last = state.step == job.total_steps
-    is_logged = state.step % training.log_interval == 0 or is_last
-    saves = state.step % training.checkpoint_interval == 0 or is_last
-    evaluates = _is_evaluation_due(job)
-    if not (is_logged or saves or evaluates):
-        return
-    row: dict[str, Number] = {}
-    if is_logged:
-        row = {
-            "train/loss": loss.item(),
-            "train/learning_rate": rate,
-            "train/grad_norm": norm.item(),
-            "train/tokens": state.tokens,
-            "train/tokens_per_second": job.stopwatch.take_interval().tokens_per_second,
-        }
-    try:
-        health.check(state.step)
-    except Diverged:
-        yield Logged(state.step, row)
-        raise
-    if not (saves or evaluates):
-        yield Logged(state.step, row)
-        return
-    job.stopwatch.stop()
-    if evaluates:
-        yield from _evaluate(job, row)
-    elif row:
-        yield Logged(state.step, row)
-    if saves:
-        yield Saved(state.step, job.save())
-    job.stopwatch.start()
+def _progress(training: Training, loss: Tensor) -> Progress:
+    # Only on the CPU is the loss already here; elsewhere reading it would stop the device at each step.
+    value = loss.item() if training.runtime.device.type == "cpu" else None
+    return Progress(training.state.step, training.total_steps, value, training.stopwatch.total.tokens_per_second)
 
 
-def _is_evaluation_due(job: Job) -> bool:
-    state = job.state
-    at_interval = state.step > 0 and (state.step % job.training.eval_interval == 0 or state.step == job.total_steps)
+def _training_row(training: Training, loss: Tensor, norm: Tensor, rate: float) -> dict[str, Number]:
+    return {
+        "train/loss": loss.item(),
+        "train/learning_rate": rate,
+        "train/grad_norm": norm.item(),
+        "train/tokens": training.state.tokens,
+        "train/tokens_per_second": training.stopwatch.take_interval().tokens_per_second,
+    }
+
+
+def _is_evaluation_due(training: Training) -> bool:
+    state, interval = training.state, training.plan.config.training.eval_interval
+    at_interval = state.step > 0 and (state.step % interval == 0 or state.step == training.total_steps)
     return at_interval and state.evaluated_step < state.step
 
 
-def _evaluate(job: Job, row: dict[str, Number]) -> Iterator[Event]:
-    state = job.state
+def _evaluate(training: Training, row: dict[str, Number], stop: StopFlag) -> Iterator[Event]:
+    state, data = training.state, training.plan.data
     # All numbers of a step go into one row. Stopped in here, the state carries the step's training numbers to the
     # continuation, which evaluates and logs them then.
     state.pending = {**state.pending, **row}
-    result = yield from evaluate(job.model, job.windows, job.runtime, job.stop)
+    result = yield from evaluate(training.model, training.windows, training.runtime, stop)
     row, state.pending = state.pending, {}
     state.evaluated_step = state.step
-    state.last = result.row(job.scale)
+    state.last = result.row(data.io_spec, data.bytes_per_token, has_answers=data.has_answers)
     if state.best_loss is None or result.loss < state.best_loss:
         state.best_loss, state.best_step = result.loss, state.step
     best = {"val/loss_best": state.best_loss, "val/loss_best_step": state.best_step}
     yield Logged(state.step, {**row, **state.last, **best})
 
 
-def _progress(job: Job, loss: Tensor) -> Progress:
-    # Only on the CPU is the loss already here; elsewhere reading it would stop the device at each step.
-    value = loss.item() if job.runtime.device.type == "cpu" else None
-    return Progress(job.state.step, job.total_steps, value, job.stopwatch.total.tokens_per_second)
+@dataclass(frozen=True)
+class Evaluation:
+    """The mean loss of `tokens` predictions, and how many of them had the likeliest token right."""
+
+    loss: float
+    tokens: int
+    correct: int
+
+    def row(self, spec: IOSpec, bytes_per_token: float | None, *, has_answers: bool) -> dict[str, float | int]:
+        """The metrics that this loss means: of tokens or of vectors, of text where a token stands for so many bytes
+        of it, and of a task where answers can be right."""
+        row: dict[str, float | int] = {"val/loss": self.loss, "val/tokens": self.tokens}
+        if not isinstance(spec, TokenSpec):
+            return row
+        bits = self.loss / math.log(2)
+        row["val/perplexity"] = math.exp(self.loss) if self.loss < 700 else math.inf
+        row["val/bits_per_token"] = bits
+        if bytes_per_token is not None:
+            row["val/bits_per_byte"] = bits / bytes_per_token
+        if has_answers:
+            row["val/accuracy"] = self.correct / self.tokens
+        return row
+
+
+def evaluate(
+    model: nn.Module, batches: EvaluationBatches, runtime: Runtime, stop: StopFlag
+) -> Generator[Phase, None, Evaluation]:
+    """Yields its progress and returns the loss over the whole split; dropout is off inside, the mode put back after.
+
+    Losses are summed in double precision on the device, so neither batch size nor length rounds the mean. Where
+    nothing is asked (a target of -100), nothing counts.
+    """
+    was_training = model.training
+    model.eval()
+    try:
+        total = torch.zeros((), dtype=torch.float64)
+        correct = torch.zeros((), dtype=torch.int64)
+        tokens = 0
+        for done, (inputs, targets) in enumerate(batches):
+            stop.check()
+            yield Phase("evaluating", done, len(batches))
+            answers = targets.to(runtime.device)
+            with torch.inference_mode(), runtime.autocast():
+                given = model(inputs.to(runtime.device))
+                losses = answer_loss(given, answers, reduction="none")
+            total = total + losses.sum(dtype=torch.float64).to(total)
+            if not answers.is_floating_point():
+                correct = correct + (given.argmax(-1) == answers).sum().to(correct)
+            tokens += count_answers(targets)
+        return Evaluation(loss=total.item() / tokens, tokens=tokens, correct=int(correct.item()))
+    finally:
+        model.train(was_training)

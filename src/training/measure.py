@@ -1,4 +1,4 @@
-"""Training speed: tokens over seconds, with warm-up, evaluation and saving left out of both."""
+"""What is measured of a run: training speed, decoding speed with the cache, the device's utilisation, peak memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 
 from src.config import MeasurementConfig
-from src.costs import Costs
+from src.costs import cache_bytes
+from src.model.cache import Cache
 from src.model.gpt import GPT
 from src.training.events import Phase
 from src.training.runtime import Runtime
@@ -24,7 +25,7 @@ WARMUP_STEPS = 10
 
 
 def rate(count: float, seconds: float) -> float | None:
-    """So many a second; null where no time passed (a clock may be coarse, or jump)."""
+    """So many a second; None where no time passed (a clock may be coarse, or jump)."""
     return count / seconds if seconds > 0 else None
 
 
@@ -42,7 +43,10 @@ class Tally:
 
 
 class Stopwatch:
-    """Counts tokens while it runs. The device is synchronised where time is read, and nowhere else."""
+    """Tokens over seconds, with warm-up, evaluation and saving left out of both.
+
+    Counts tokens while it runs. The device is synchronised where time is read, and nowhere else.
+    """
 
     def __init__(
         self,
@@ -89,6 +93,13 @@ class Stopwatch:
         self.lap()
         self._since = None
 
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Time does not count inside. After an error it stays stopped."""
+        self.stop()
+        yield
+        self.start()
+
     def take_interval(self) -> Tally:
         """The tally since the last call."""
         self.lap()
@@ -96,7 +107,70 @@ class Stopwatch:
         return taken
 
 
-# Speed and memory of a trained model, measured: prefill and decode with the cache, cache bytes, peak memory.
+def measure_decoding(
+    model: GPT,
+    runtime: Runtime,
+    measurement: MeasurementConfig,
+    clock: Callable[[], float],
+    stop: StopFlag,
+    results: dict[str, float | int | None],
+) -> Iterator[Phase]:
+    """Fills `results` with cache bytes and the median prefill and decode speed at batch 1 and a full context.
+
+    One unmeasured round goes first. Raises RuntimeError where the allocated cache is not what `src.costs` says.
+    """
+    cache = checked_cache(model, 1, runtime)
+    context = model.geometry.context_length
+    results["cache/bytes"] = cache.bytes
+    results["cache/bytes_per_token"] = cache.bytes // context
+    decoded = min(measurement.decode_tokens, context // 2)
+    if decoded == 0:
+        return
+    prefills, decodes = [], []
+    for done in range(measurement.repeats + 1):
+        stop.check()
+        yield Phase("measuring", done, measurement.repeats + 1)
+        prefill, decode = time_decoding(model, cache, 1, decoded, runtime, clock)
+        if done:
+            prefills.append(prefill)
+            decodes.append(decode)
+    per_token = statistics.median(decodes)
+    results["decode/prefill_tokens_per_second"] = rate(context - decoded, statistics.median(prefills))
+    results["decode/tokens_per_second"] = rate(1, per_token)
+    results["decode/ms_per_token"] = 1000 * per_token
+
+
+def checked_cache(model: GPT, batch: int, runtime: Runtime) -> Cache:
+    """An empty cache of a whole context. Raises RuntimeError where its bytes are not what `src.costs` says."""
+    cache = model.make_cache(batch, dtype=runtime.torch_dtype)
+    expected = cache_bytes(model.geometry, batch, model.geometry.context_length, runtime.dtype)
+    if cache.bytes != expected:
+        raise RuntimeError(f"the cache holds {cache.bytes} bytes; src/costs.py says {expected}")
+    return cache
+
+
+@torch.inference_mode()
+def time_decoding(
+    model: GPT, cache: Cache, batch: int, decoded: int, runtime: Runtime, clock: Callable[[], float]
+) -> tuple[float, float]:
+    """Seconds to read all but the last `decoded` tokens of a full context, and seconds a token of decoding those."""
+    context = model.geometry.context_length
+    tokens = (torch.arange(context, device=runtime.device) % model.vocabulary_size).repeat(batch, 1)  # B S
+    cache.length = 0
+    # `forward` itself: a model compiled for training is measured as it decodes, not as it compiles.
+    with runtime.autocast():
+        runtime.synchronise()
+        began = clock()
+        model.forward(tokens[:, : context - decoded], cache)
+        runtime.synchronise()
+        filled = clock()
+        for place in range(context - decoded, context):
+            model.forward(tokens[:, place : place + 1], cache)
+        runtime.synchronise()
+        ended = clock()
+    return filled - began, (ended - filled) / decoded
+
+
 PEAK_FLOPS = {
     # Dense, by dtype, from the makers' data sheets. A device that is not here has no utilisation.
     ("V100", "float16"): 125e12,
@@ -109,65 +183,10 @@ PEAK_FLOPS = {
 }
 
 
-def measure_decoding(
-    model: GPT,
-    costs: Costs,
-    runtime: Runtime,
-    measurement: MeasurementConfig,
-    clock: Callable[[], float],
-    stop: StopFlag,
-    results: dict[str, float | int | None],
-) -> Iterator[Phase]:
-    """Fills `results` with cache bytes and the median prefill and decode speed at batch 1 and a full context.
-
-    One unmeasured round goes first. Raises RuntimeError where the allocated cache is not what `src.costs` says.
-    """
-    cache = model.make_cache(1, dtype=runtime.torch_dtype)
-    if cache.bytes != costs.cache_bytes:
-        raise RuntimeError(f"the cache holds {cache.bytes} bytes; src/costs.py says {costs.cache_bytes}")
-    context = model.geometry.context_length
-    results["cache/bytes"] = cache.bytes
-    results["cache/bytes_per_token"] = cache.bytes // context
-    decoded = min(measurement.decode_tokens, context // 2)
-    if decoded == 0:
-        return
-    tokens = (torch.arange(context, device=runtime.device) % model.vocabulary_size)[None]
-    prefill_seconds, decode_seconds = [], []
-    for done in range(measurement.repeats + 1):
-        stop.check()
-        yield Phase("measuring", done, measurement.repeats + 1)
-        prefill, decode = _round(model, cache, tokens, context - decoded, runtime, clock)
-        if done:
-            prefill_seconds.append(prefill)
-            decode_seconds.append(decode / decoded)
-    a_token = statistics.median(decode_seconds)
-    results["decode/prefill_tokens_per_second"] = rate(context - decoded, statistics.median(prefill_seconds))
-    results["decode/tokens_per_second"] = rate(1, a_token)
-    results["decode/ms_per_token"] = 1000 * a_token
-
-
-@torch.inference_mode()
-def _round(
-    model: GPT, cache, tokens: torch.Tensor, prompt: int, runtime: Runtime, clock: Callable[[], float]
-) -> tuple[float, float]:
-    cache.length = 0
-    # `forward` itself: a model compiled for training is measured as it decodes, not as it compiles.
-    with runtime.autocast():
-        runtime.synchronise()
-        began = clock()
-        model.forward(tokens[:, :prompt], cache)
-        runtime.synchronise()
-        filled = clock()
-        for position in range(prompt, tokens.shape[1]):
-            model.forward(tokens[:, position : position + 1], cache)
-        runtime.synchronise()
-    return filled - began, clock() - filled
-
-
 def utilisation(
     tokens_per_second: float | None, flops_per_token: int, device: str, dtype: str
 ) -> tuple[float | None, str | None]:
-    """The share of the device's peak that training used, or null and the reason.
+    """The share of the device's peak that training used, or None and the reason.
 
     >>> utilisation(1000.0, 10, "Some CPU", "float32")
     (None, 'the peak of Some CPU in float32 is not known')

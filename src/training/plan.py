@@ -1,4 +1,8 @@
-"""Learning rates that an earlier sweep chose, arm by arm, on seeds of its own (`src.sweeps.tuning` writes them)."""
+"""What a run is, before anything is made: enough to name it, to find it and to refuse it. No torch.
+
+Its learning rate may be one that an earlier sweep chose, arm by arm, on seeds of its own (`src.sweeps.tuning` writes
+these files).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,54 @@ from src.record import RECORD, Record
 from src.training.folder import run_id
 
 SCHEMA_VERSION = 1
+"""Of a file of learning rates."""
+LoadData = Callable[[DataConfig, Path], Data]
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A configuration with its integers, its data, its name and the folder of its group."""
+
+    config: Config
+    geometry: Geometry
+    data: Data
+    run_id: str
+    parent: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.parent / self.run_id
+
+    def finished_record(self) -> Record | None:
+        """The record of this run where it is finished and may count as done; None otherwise."""
+        if self.config.resume == "never" or not (self.folder / RECORD).exists():
+            return None
+        record = Record.read(self.folder)
+        return record if record.status == "finished" else None
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run stands when its command ends. `was_done` says that it had been finished before."""
+
+    record: Record
+    folder: Path
+    was_done: bool = False
+    error: BaseException | None = None
+
+
+def plan_run(config: Config, launch_dir: Path, load: LoadData = load_data) -> RunPlan:
+    """The plan of one run; relative paths start at `launch_dir`, and `load` may keep what it loaded before.
+
+    Raises UserError for settings, texts and lengths that do not fit together.
+    """
+    config = with_tuned_rate(config, launch_dir)
+    geometry = Geometry.of(config)
+    data = load(config.data, launch_dir)
+    check_spec(geometry, data.io_spec, data.name)
+    data.check_length(config.context_length)
+    parent = launch_dir / config.runs_dir / config.group
+    return RunPlan(config, geometry, data, run_id(config, geometry, data.hash), parent)
 
 
 def with_tuned_rate(config: Config, launch_dir: Path) -> Config:
@@ -95,53 +147,3 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 def _written(arm: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in arm.items()) or "the only arm"
-
-
-# What a run is, before anything is made: enough to name it, to find it and to refuse it. No torch.
-LoadData = Callable[[DataConfig, Path], Data]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A configuration with its integers, its data, its name and the folder of its group."""
-
-    config: Config
-    geometry: Geometry
-    data: Data
-    run_id: str
-    parent: Path
-
-    @property
-    def folder(self) -> Path:
-        return self.parent / self.run_id
-
-    def finished_record(self) -> Record | None:
-        """The record of this run where it is finished and may count as done; null otherwise."""
-        if self.config.resume == "never" or not (self.folder / RECORD).exists():
-            return None
-        record = Record.read(self.folder)
-        return record if record.status == "finished" else None
-
-
-@dataclass(frozen=True)
-class Result:
-    """How a run stands when its command ends. `was_done` says that it had been finished before."""
-
-    record: Record
-    folder: Path
-    was_done: bool = False
-    error: BaseException | None = None
-
-
-def plan_run(config: Config, launch_dir: Path, load: LoadData = load_data) -> Plan:
-    """The plan of one run; relative paths start at `launch_dir`, and `load` may keep what it loaded before.
-
-    Raises UserError for settings, texts and lengths that do not fit together.
-    """
-    config = with_tuned_rate(config, launch_dir)
-    geometry = Geometry.of(config)
-    data = load(config.data, launch_dir)
-    check_spec(geometry, data.io_spec, data.name)
-    data.check_length(config.context_length)
-    parent = launch_dir / config.runs_dir / config.group
-    return Plan(config, geometry, data, run_id(config, geometry, data.hash), parent)

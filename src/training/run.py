@@ -6,7 +6,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,36 +17,24 @@ from src.errors import Diverged, RunError, Stopped
 from src.model.gpt import GPT
 from src.model.kernel_report import check_kernel
 from src.record import CONFIG, LOG, SAMPLE, Record, Status, write_atomically
-from src.training.build import Parts, build, checkpoint_content, load_checkpoint, restore, save_checkpoint
+from src.training.build import build
+from src.training.checkpoint import checkpoint_content, continue_text, load_checkpoint, restore, save_checkpoint
 from src.training.environment import code_identity, environment
 from src.training.events import Ended, Event, Sampled, Sink
 from src.training.folder import RunFolder, claim, new_record
-from src.training.loop import training_events
-from src.training.measure import (
-    measure_decoding,
-    peak_memory_bytes,
-    reset_peak_memory,
-    utilisation,
-)
-from src.training.plan import Plan, Result
-from src.training.runtime import Runtime, choose_runtime, thread_count
-from src.training.sampling import continue_text
+from src.training.loop import Training, training_events
+from src.training.measure import measure_decoding, peak_memory_bytes, reset_peak_memory, utilisation
+from src.training.plan import Result, RunPlan
+from src.training.runtime import Runtime, choose_runtime, device_name, thread_count
+from src.training.sinks.jsonl import keep_rows_until
 from src.training.stop import STATUS_OF, StopFlag
 
 logger = logging.getLogger("headcount")
 OpenSinks = Callable[[Config, Path, int], Sequence[Sink]]
 
 
-@dataclass
-class Findings:
-    """What a segment finds out while it runs; kept whatever its ending."""
-
-    summary: dict[str, Any] = field(default_factory=dict)
-    environment: dict[str, Any] = field(default_factory=dict)
-
-
 def run(
-    plan: Plan,
+    plan: RunPlan,
     open_sinks: OpenSinks,
     stop: StopFlag,
     clock: Callable[[], float] = time.perf_counter,
@@ -72,106 +59,117 @@ def run(
 
 
 def _run_segment(
-    plan: Plan, runtime: Runtime, folder: RunFolder, open_sinks: OpenSinks, stop: StopFlag, clock: Callable[[], float]
+    plan: RunPlan,
+    runtime: Runtime,
+    folder: RunFolder,
+    open_sinks: OpenSinks,
+    stop: StopFlag,
+    clock: Callable[[], float],
 ) -> Result:
     checkpoint = load_checkpoint(folder.path)
     from_step = checkpoint["state"]["step"] if checkpoint else 0
-    record = _running_record(plan, runtime, folder, from_step)
+    costs = Costs.of(plan.geometry, plan.data.io_spec, runtime.dtype)
+    record = _running_record(plan, runtime, costs, folder, from_step)
     record.write(folder.path)
     write_atomically(folder.path / CONFIG, yaml.safe_dump(plan.config.model_dump(), sort_keys=False))
     _log_start(record, runtime)
     reset_peak_memory(runtime.device)
     sinks: list[Sink] = []
     error: BaseException | None = None
-    findings = Findings()
     try:
-        from src.training.sinks.jsonl import keep_rows_until
-
         keep_rows_until(folder.path, from_step)
         sinks.extend(open_sinks(plan.config, folder.path, len(record.segments)))
-        for event in _events(plan, runtime, folder, checkpoint, findings, len(record.segments), stop, clock):
+        training = build(plan, runtime, clock)
+        record.environment.update(training.found)
+        if checkpoint is not None:
+            restore(training, checkpoint)
+            checkpoint = None  # its tensors are copied: their memory is training's
+        for event in _events(training, costs, folder.path, record, stop, clock):
             for sink in sinks:
                 sink.write(event)
     except (Exception, Stopped, KeyboardInterrupt, SystemExit) as caught:
         error = caught
-    return _end(folder, record, sinks, findings, error)
+    return _end(folder.path, record, sinks, error)
 
 
 def _events(
-    plan: Plan,
-    runtime: Runtime,
-    folder: RunFolder,
-    checkpoint: dict[str, Any] | None,
-    findings: Findings,
-    segment: int,
-    stop: StopFlag,
-    clock: Callable[[], float],
+    training: Training, costs: Costs, folder: Path, record: Record, stop: StopFlag, clock: Callable[[], float]
 ) -> Iterator[Event]:
-    config = plan.config
-    parts = build(config, plan.geometry, plan.data, runtime, clock)
-    findings.environment.update(parts.found)
-    if checkpoint is not None:
-        restore(parts, checkpoint)
-        del checkpoint
+    """Trains, measures and samples; the numbers of the run go into its record's summary, whatever its ending."""
+    plan, runtime, summary = training.plan, training.runtime, record.summary
 
     def save() -> Path:
-        return save_checkpoint(folder.path, checkpoint_content(plan.config, plan.geometry, plan.data, parts))
+        return save_checkpoint(folder, checkpoint_content(training))
 
-    job = parts.job(config.training, runtime, segment, stop, save)
     try:
-        yield from training_events(job)
+        yield from training_events(training, len(record.segments), stop, save)
     except Stopped:
         save()
         raise
     finally:
-        findings.summary.update(_training_summary(plan, runtime, parts))
-    model = parts.model.eval()
+        summary.update(_training_summary(training, costs))
+    model = training.model.eval()
     if isinstance(model, GPT):
-        yield from measure_decoding(
-            model, _costs(plan, runtime), runtime, config.measurement, clock, stop, findings.summary
-        )
-    findings.summary["memory/peak_bytes"] = peak_memory_bytes(runtime.device)
+        yield from measure_decoding(model, runtime, plan.config.measurement, clock, stop, summary)
+    summary["memory/peak_bytes"] = peak_memory_bytes(runtime.device)
     if isinstance(model, GPT):
-        yield from _sample(plan, runtime, folder, model, parts.state.step)
+        yield from _sample(plan, runtime, folder, model, training.state.step)
 
 
-def _sample(plan: Plan, runtime: Runtime, folder: RunFolder, model: GPT, step: int) -> Iterator[Event]:
+def _training_summary(training: Training, costs: Costs) -> dict[str, Any]:
+    state, timed, runtime = training.state, training.stopwatch.total, training.runtime
+    mfu, reason = utilisation(
+        timed.tokens_per_second, costs.flops_per_token, device_name(runtime.device), runtime.dtype
+    )
+    if reason is not None:
+        logger.info("no train/mfu: %s", reason)
+    loss_floor = training.windows.loss_floor()
+    return {
+        **state.last,
+        **({} if loss_floor is None else {"val/loss_optimum": loss_floor}),
+        "val/loss_best": state.best_loss,
+        "val/loss_best_step": state.best_step,
+        "train/tokens": state.tokens,
+        "train/tokens_per_second": timed.tokens_per_second,
+        "train/timed_steps": timed.steps,
+        "train/timed_seconds": timed.seconds,
+        "train/mfu": mfu,
+        "cost/parameters": costs.parameters,
+        "cost/attention_parameters": costs.attention_parameters,
+        "cost/flops_per_token": costs.flops_per_token,
+    }
+
+
+def _sample(plan: RunPlan, runtime: Runtime, folder: Path, model: GPT, step: int) -> Iterator[Event]:
     config, vocabulary = plan.config, plan.data.vocabulary
     if not config.sample.tokens or plan.data.has_answers:  # a task's tokens are no text to read
         return
     assert vocabulary is not None, "tokens of no task come from a vocabulary"
     prompt, text = continue_text(model, vocabulary, config.sample, config.seed, runtime, replace_unseen=True)
-    write_atomically(folder.path / SAMPLE, prompt + text + "\n")
+    write_atomically(folder / SAMPLE, prompt + text + "\n")
     yield Sampled(step, prompt, text)
 
 
-def _end(
-    folder: RunFolder,
-    record: Record,
-    sinks: Sequence[Sink],
-    findings: Findings,
-    error: BaseException | None,
-) -> Result:
+def _end(folder: Path, record: Record, sinks: Sequence[Sink], error: BaseException | None) -> Result:
     status = status_of(error)
     if status in ("failed", "oom", "diverged"):
         logger.error("the run ended as %s", status, exc_info=error)
     elif error is not None:
         logger.info("the run ended as %s: %s", status, error)
-    record = replace(record, environment={**record.environment, **findings.environment})
-    record = record.ended(status, findings.summary, error)
+    record = record.ended(status, record.summary, error)
     # On disk before the sinks hear of it: what they do with the news cannot lose it.
-    record.write(folder.path)
+    record.write(folder)
     for sink in sinks:
         try:
-            sink.write(Ended(record, folder.path))
+            sink.write(Ended(record, folder))
             sink.close()
         except Exception:
             logger.exception("a sink failed at the end; the local record is complete")
     mirrored = [outcome for sink in sinks if (outcome := getattr(sink, "outcome", None)) is not None]
     if mirrored:
-        record = replace(record, environment={**record.environment, "logger": mirrored[0]})
-        record.write(folder.path)
-    return Result(record, folder.path, error=error)
+        record.environment["logger"] = mirrored[0]
+        record.write(folder)
+    return Result(record, folder, error=error)
 
 
 def status_of(error: BaseException | None) -> Status:
@@ -200,7 +198,7 @@ def _is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
 
 
-def _running_record(plan: Plan, runtime: Runtime, folder: RunFolder, from_step: int) -> Record:
+def _running_record(plan: RunPlan, runtime: Runtime, costs: Costs, folder: RunFolder, from_step: int) -> Record:
     previous = folder.previous
     code, where = code_identity(), environment()
     if previous is not None and previous.code != code:
@@ -215,39 +213,10 @@ def _running_record(plan: Plan, runtime: Runtime, folder: RunFolder, from_step: 
         data=plan.data.facts,
         environment={**where, **runtime.as_dict()},
         geometry=plan.geometry.as_dict(),
-        costs=_costs(plan, runtime).as_dict(),
+        costs=costs.as_dict(),
         **known,
     )
     return record.begun(from_step, where["host"])
-
-
-def _costs(plan: Plan, runtime: Runtime) -> Costs:
-    return Costs.of(plan.geometry, plan.data.io_spec, runtime.dtype)
-
-
-def _training_summary(plan: Plan, runtime: Runtime, parts: Parts) -> dict[str, Any]:
-    state, timed, costs = parts.state, parts.stopwatch.total, _costs(plan, runtime)
-    mfu, reason = utilisation(
-        timed.tokens_per_second, costs.flops_per_token, runtime.as_dict()["device_name"], runtime.dtype
-    )
-    if reason is not None:
-        logger.info("no train/mfu: %s", reason)
-    known = parts.windows.loss_floor()
-    optimum = {} if known is None else {"val/loss_optimum": known}
-    return {
-        **state.last,
-        **optimum,
-        "val/loss_best": state.best_loss,
-        "val/loss_best_step": state.best_step,
-        "train/tokens": state.tokens,
-        "train/tokens_per_second": timed.tokens_per_second,
-        "train/timed_steps": timed.steps,
-        "train/timed_seconds": timed.seconds,
-        "train/mfu": mfu,
-        "cost/parameters": costs.parameters,
-        "cost/attention_parameters": costs.attention_parameters,
-        "cost/flops_per_token": costs.flops_per_token,
-    }
 
 
 def _log_start(record: Record, runtime: Runtime) -> None:

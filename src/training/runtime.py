@@ -196,7 +196,7 @@ def _compile(asked: bool | str, device: torch.device, notes: list[str]) -> bool:
 
 
 def missing_compiler(device: torch.device) -> str | None:
-    """What torch.compile lacks on this machine, in words; null where it lacks nothing."""
+    """What torch.compile lacks on this machine, in words; None where it lacks nothing."""
     compilers = (os.environ.get("CXX"), "g++", "clang++", "c++", "cl")
     if not any(name and shutil.which(name) for name in compilers):
         return "no C++ compiler on the PATH"
@@ -234,5 +234,5 @@ def activation_bytes(geometry: Geometry, output_width: int, item: int) -> int:
     keeps no T x T matrix. Source: Korthikanti et al. 2022, section 4, rounded up.
     """
     g = geometry
-    a_token = g.layers * (16 * g.d_model + 2 * g.ffn_width + 4 * g.attention_width) * item + 12 * output_width
-    return a_token * g.context_length
+    per_token = g.layers * (16 * g.d_model + 2 * g.ffn_width + 4 * g.attention_width) * item + 12 * output_width
+    return per_token * g.context_length

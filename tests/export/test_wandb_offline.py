@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from src.config import LoggerConfig
 from src.record import Record
-from src.training.sinks.wandb_run import WandbRun
+from src.training.sinks.wandb_mirror import WandbRun
 
 for folder in map(Path, sys.argv[1:]):
     run = WandbRun.start(folder, Record.read(folder).config["logger"] | {"mode": "offline"})

@@ -149,7 +149,24 @@ def test_the_printed_train_line_runs_and_its_cache_has_the_bytes_of_the_answer(
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "note: head_dim" not in done.stdout
     (folder,) = (tmp_path / "runs" / "single").glob("*/")
     record = Record.read(folder)
     assert record.summary["cache/bytes"] == read["trained_cache_bytes_fp32"]
     assert {name: record.geometry[name] for name in read["trained_geometry"]} == read["trained_geometry"]
+
+
+def test_a_run_of_narrow_heads_is_told_once(tmp_path: Path) -> None:
+    tiny = ["heads=4", "model.d_model=32", "model.layers=1", "context_length=8", "training.max_steps=2"]
+    still = ["logger.mode=disabled", "training.threads=1", "sample.tokens=0", "data=copy", "data.test_examples=8"]
+    done = subprocess.run(
+        [sys.executable, "-m", "src.train", *tiny, *still],
+        cwd=tmp_path,
+        env={**os.environ, "CI": "true", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("note: head_dim=8 is outside 32 to 256") == 1
+    assert "analysis/results/tutorial_heads" in done.stdout

@@ -41,13 +41,15 @@ def test_a_sweep_file_is_possible_and_has_as_many_jobs_as_it_says(path: Path) ->
     assert f"| `{path.stem}` |" in (ROOT / "sweeps" / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_sweeps_that_compare_arms_fix_their_margin_and_have_six_seeds() -> None:
+def test_the_sweeps_that_compare_arms_fix_their_margin_and_have_at_least_six_seeds() -> None:
     for path in FILES:
         if path.stem in ("smoke", "learning_rate"):
             continue
         content, _, _ = of_file(path)
         assert content["sweep"]["margin_nats"] > 0, path.stem  # pyright: ignore[reportIndexIssue]
-        assert content["hydra"]["sweeper"]["params"]["seed"] == "range(6)", path.stem  # pyright: ignore[reportIndexIssue]
+        seeds = re.fullmatch(r"range\((\d+)\)", content["hydra"]["sweeper"]["params"]["seed"])  # pyright: ignore[reportIndexIssue]
+        assert seeds is not None, path.stem
+        assert int(seeds[1]) >= 6, f"{path.stem}: under six seeds no paired comparison can reach p < 0.05"
 
 
 def test_tuning_seeds_are_no_other_sweep_s() -> None:

@@ -34,10 +34,10 @@ def test_each_arm_gets_the_rate_with_the_lowest_mean_loss_and_later_sweeps_take_
 ) -> None:
     real = loop.training_events
 
-    def best_at(job: loop.Job):  # pyright: ignore[reportPrivateImportUsage]
-        yield from real(job)
-        goal = {1: 0.003, 2: 0.01}[job.model.geometry.heads]  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
-        job.state.last["val/loss"] = 2 + abs(job.training.learning_rate - goal)
+    def best_at(training: loop.Training, *rest):
+        yield from real(training, *rest)
+        goal = {1: 0.003, 2: 0.01}[training.model.geometry.heads]  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType]
+        training.state.last["val/loss"] = 2 + abs(training.plan.config.training.learning_rate - goal)
 
     monkeypatch.setattr("src.training.run.training_events", best_at)
     swept = sweep_it(*GRID, "sweep.choose_learning_rate=true")

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from src.compose import compose
-from src.config import Config
+from src.config import Config, TextConfig
 from src.data.corpus import Corpus
 from src.record import Record, read_rows
-from src.training.build import load_checkpoint
+from src.training.checkpoint import load_checkpoint
 from src.training.events import Event, Sink
-from src.training.plan import Plan, Result, plan_run
+from src.training.plan import Result, RunPlan, plan_run
 from src.training.run import run
 from src.training.runtime import Runtime, choose_runtime
 from src.training.sinks.jsonl import JsonlSink
 from src.training.stop import StopFlag
+from tests.conftest import compose_once
 
 TEXT = "".join(
     f"line {n}: the heads attend, the keys are shared, and {n * 7919 % 1000} is a number.\n" for n in range(120)
@@ -45,6 +47,7 @@ TINY = (
 
 Tiny = Callable[..., Config]
 RunIt = Callable[..., Result]
+Trained = Callable[..., Result]
 
 
 class Recorder:
@@ -63,9 +66,30 @@ class Recorder:
 def tiny(tmp_path: Path) -> Tiny:
     """A complete configuration of a run of a second, in tmp_path; overrides as on the command line."""
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
-    return lambda *overrides: compose(
-        [*TINY, f"data.path={tmp_path}/text.txt", f"runs_dir={tmp_path}/runs", *overrides]
-    )
+    return lambda *overrides: tiny_in(tmp_path, *overrides)
+
+
+def tiny_in(folder: Path, *overrides: str) -> Config:
+    """Composed once for all tests, as that takes longer than the run; then put into the folder."""
+    config = compose_once((*TINY, "data.path=text.txt", *overrides))
+    places: dict[str, Any] = {"runs_dir": str(folder / config.runs_dir)}
+    if isinstance(config.data, TextConfig):
+        places["data"] = config.data.model_copy(update={"path": str(folder / (config.data.path or ""))})
+    return config.model_copy(update=places)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Finished runs that tests only read, each trained once: trained("model.dropout=0.1")."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
+
+    @cache
+    def of(*overrides: str) -> Result:
+        plan = plan_run(tiny_in(folder, *overrides), folder)
+        return run(plan, lambda config, folder, segment: [JsonlSink(folder, segment)], StopFlag())
+
+    return of
 
 
 @pytest.fixture
@@ -102,11 +126,11 @@ def logged(folder: Path) -> dict[int, dict[str, float]]:
     return rows
 
 
-def runtime_of(plan: Plan) -> Runtime:
+def runtime_of(plan: RunPlan) -> Runtime:
     return choose_runtime(plan.config, plan.geometry, plan.data.io_spec)
 
 
-def text_of(plan: Plan) -> Corpus:
+def text_of(plan: RunPlan) -> Corpus:
     assert isinstance(plan.data, Corpus)
     return plan.data
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
 import torch
 
 from src.errors import RunError
-from src.training.build import load_checkpoint, load_run, save_checkpoint
+from src.training.checkpoint import load_checkpoint, load_run, save_checkpoint
 from src.training.folder import claim
-from tests.training.conftest import RunIt, Tiny
+from tests.processes import Forked
+from tests.training.conftest import Trained
 
 
-def test_a_run_checkpoint_loads_with_the_safe_default(tiny: Tiny, run_it: RunIt) -> None:
-    folder = run_it(tiny()).folder
+def test_a_run_checkpoint_loads_with_the_safe_default(trained: Trained) -> None:
+    folder = trained().folder
     content = torch.load(folder / "checkpoint.pt")  # weights_only is torch's default
     assert content["state"]["step"] == 12
     loaded = load_run(folder)
@@ -52,17 +52,16 @@ def test_a_save_that_fails_keeps_the_last_good_checkpoint(tmp_path: Path, monkey
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint.pt"]
 
 
+def save_for_ever(folder: Path) -> None:
+    for number in count():
+        save_checkpoint(folder, {"value": torch.full((200_000,), number)})
+
+
 def test_kills_at_random_moments_of_saving_leave_a_loadable_checkpoint(tmp_path: Path) -> None:
-    script = (
-        "import sys, torch; from pathlib import Path; from src.training.build import save_checkpoint\n"
-        "n = 0\n"
-        "while True:\n"
-        "    n += 1; save_checkpoint(Path(sys.argv[1]), {'value': torch.full((200_000,), n)})\n"
-    )
     folder = tmp_path / "run"
     folder.mkdir()
     for number in range(4):
-        child = subprocess.Popen([sys.executable, "-c", script, str(folder)])
+        child = Forked(save_for_ever, folder)
         deadline = time.monotonic() + 60
         while not (folder / "checkpoint.pt").exists() and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -70,7 +70,7 @@ def test_threads_are_those_asked_for_inside_a_run_and_as_before_after_it(tiny: T
     with runtime.thread_count(before + 1):
         assert torch.get_num_threads() == before + 1
     assert torch.get_num_threads() == before
-    assert run_it(tiny("training.threads=2")).record.environment["threads"] == 2
+    assert run_it(tiny("training.threads=2", "training.max_steps=2")).record.environment["threads"] == 2
     assert torch.get_num_threads() == before
 
 
@@ -78,7 +78,7 @@ def test_checkpoints_do_not_depend_on_compilation(tiny: Tiny, run_it: RunIt, mon
     monkeypatch.setattr(build.GPT, "compile", lambda self: torch.nn.Module.compile(self, backend="eager"))
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # torch.compile cannot trace the checks
     torch.compiler.reset()
-    from src.training.build import load_checkpoint
+    from src.training.checkpoint import load_checkpoint
 
     compiled = run_it(tiny("training.compile=true", "training.max_steps=4"))
     plain = run_it(tiny("training.max_steps=4"))

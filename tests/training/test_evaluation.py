@@ -15,13 +15,13 @@ from src.data.batches import EvaluationWindows
 from src.io_spec import TokenSpec
 from src.model.gpt import GPT
 from src.training.build import build
-from src.training.evaluation import Evaluation, Scale, evaluate
-from src.training.plan import Plan, plan_run
+from src.training.loop import Evaluation, evaluate
+from src.training.plan import RunPlan, plan_run
 from src.training.stop import StopFlag
 from tests.training.conftest import TINY, Tiny, runtime_of, text_of
 
 
-def evaluated(plan: Plan, model: GPT, batch_size: int) -> Evaluation:
+def evaluated(plan: RunPlan, model: GPT, batch_size: int) -> Evaluation:
     windows = EvaluationWindows(text_of(plan).val_tokens, plan.config.context_length, batch_size, None, False)
     return result_of(evaluate(model, windows, runtime_of(plan), StopFlag()))
 
@@ -34,8 +34,8 @@ def result_of(steps: Generator[object, None, Evaluation]) -> Evaluation:
             return end.value
 
 
-def model_of(plan: Plan) -> GPT:
-    model = build(plan.config, plan.geometry, plan.data, runtime_of(plan), time.perf_counter).model
+def model_of(plan: RunPlan) -> GPT:
+    model = build(plan, runtime_of(plan), time.perf_counter).model
     assert isinstance(model, GPT)
     return model
 
@@ -66,12 +66,12 @@ def test_the_loss_is_the_mean_of_each_token_given_its_window(tiny: Tiny, tmp_pat
 
 
 def test_perplexity_and_bits_are_those_of_the_loss() -> None:
-    row = Evaluation(loss=2.0, tokens=10, correct=4).row(Scale(TokenSpec(7), bytes_per_token=1.25, has_answers=True))
+    row = Evaluation(loss=2.0, tokens=10, correct=4).row(TokenSpec(7), bytes_per_token=1.25, has_answers=True)
     assert row["val/perplexity"] == pytest.approx(math.e**2)
     assert row["val/bits_per_token"] == pytest.approx(2.0 / math.log(2))
     assert row["val/bits_per_byte"] == pytest.approx(2.0 / math.log(2) / 1.25)
     assert row["val/accuracy"] == 0.4
-    plain = Evaluation(loss=1e6, tokens=1, correct=0).row(Scale(TokenSpec(7), bytes_per_token=None, has_answers=False))
+    plain = Evaluation(loss=1e6, tokens=1, correct=0).row(TokenSpec(7), bytes_per_token=None, has_answers=False)
     assert plain["val/perplexity"] == math.inf
     assert not {"val/bits_per_byte", "val/accuracy"} & plain.keys()
 

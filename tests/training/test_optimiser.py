@@ -9,18 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from src.training.build import Parts, build
+from src.training.build import build
+from src.training.loop import Training
 from src.training.plan import plan_run
 from src.training.step import global_stream, learning_rate, make_optimiser
 from tests.training.conftest import Tiny, runtime_of
 
 
-def parts_of(tiny: Tiny, tmp_path: Path, *overrides: str, micro_batch_size: int | None = None) -> Parts:
+def training_of(tiny: Tiny, tmp_path: Path, *overrides: str, micro_batch_size: int | None = None) -> Training:
     plan = plan_run(tiny(*overrides), tmp_path)
     runtime = runtime_of(plan)
     if micro_batch_size is not None:
         runtime = replace(runtime, micro_batch_size=micro_batch_size)
-    return build(plan.config, plan.geometry, plan.data, runtime, time.perf_counter)
+    return build(plan, runtime, time.perf_counter)
 
 
 def test_the_rate_warms_up_falls_as_a_cosine_and_ends_at_its_ratio(tiny: Tiny) -> None:
@@ -35,22 +36,22 @@ def test_the_rate_warms_up_falls_as_a_cosine_and_ends_at_its_ratio(tiny: Tiny) -
 
 
 def test_weight_decay_falls_on_matrices_and_spares_biases_and_norms(tiny: Tiny, tmp_path: Path) -> None:
-    parts = parts_of(tiny, tmp_path, "model.bias=true")
-    decayed, spared = make_optimiser(parts.model, tiny().training, fused=False).param_groups
+    training = training_of(tiny, tmp_path, "model.bias=true")
+    decayed, spared = make_optimiser(training.model, tiny().training, fused=False).param_groups
     assert decayed["weight_decay"] == 0.1
     assert all(p.dim() >= 2 for p in decayed["params"])
     assert spared["weight_decay"] == 0.0
     assert all(p.dim() == 1 for p in spared["params"])
     counted = len(decayed["params"]) + len(spared["params"])
-    assert counted == len(list(parts.model.parameters()))
+    assert counted == len(list(training.model.parameters()))
 
 
 @pytest.mark.parametrize("micro_batch_size", [1, 2, 3])
 def test_accumulated_micro_batches_give_the_step_of_the_whole_batch(
     tiny: Tiny, tmp_path: Path, micro_batch_size: int
 ) -> None:
-    whole = parts_of(tiny, tmp_path, "training.dtype=float64")
-    pieces = parts_of(tiny, tmp_path, "training.dtype=float64", micro_batch_size=micro_batch_size)
+    whole = training_of(tiny, tmp_path, "training.dtype=float64")
+    pieces = training_of(tiny, tmp_path, "training.dtype=float64", micro_batch_size=micro_batch_size)
     for step in range(3):
         batch = whole.batches.batch(step)
         losses = [p.trainer.step(step, *batch, 0.01) for p in (whole, pieces)]
@@ -61,13 +62,13 @@ def test_accumulated_micro_batches_give_the_step_of_the_whole_batch(
 
 def test_the_gradient_is_clipped_and_its_norm_before_clipping_is_told(tiny: Tiny, tmp_path: Path) -> None:
     seen = []
-    parts = parts_of(tiny, tmp_path, "training.grad_clip=0.01")
-    parts.trainer.optimiser.register_step_pre_hook(
+    training = training_of(tiny, tmp_path, "training.grad_clip=0.01")
+    training.trainer.optimiser.register_step_pre_hook(
         lambda *_: seen.append(
-            torch.stack([p.grad.norm() for p in parts.model.parameters() if p.grad is not None]).norm()
+            torch.stack([p.grad.norm() for p in training.model.parameters() if p.grad is not None]).norm()
         )
     )
-    _, norm = parts.trainer.step(0, *parts.batches.batch(0), 0.001)
+    _, norm = training.trainer.step(0, *training.batches.batch(0), 0.001)
     assert norm > 0.1
     assert seen[0] == pytest.approx(0.01, rel=1e-3)
 
@@ -75,14 +76,14 @@ def test_the_gradient_is_clipped_and_its_norm_before_clipping_is_told(tiny: Tiny
 def test_dropout_is_a_stream_of_seed_and_step_and_leaks_nothing(tiny: Tiny, tmp_path: Path) -> None:
     torch.manual_seed(1)
     before = torch.random.get_rng_state()
-    losses, batch = [], parts_of(tiny, tmp_path).batches.batch(0)
+    losses, batch = [], training_of(tiny, tmp_path).batches.batch(0)
     for seed, step in ((0, 3), (0, 3), (0, 4), (1, 3)):
-        parts = parts_of(tiny, tmp_path, "model.dropout=0.5", f"seed={seed}")
+        training = training_of(tiny, tmp_path, "model.dropout=0.5", f"seed={seed}")
         with torch.no_grad():
-            for parameter in parts.model.parameters():
+            for parameter in training.model.parameters():
                 parameter.fill_(0.1).add_(torch.arange(parameter.numel()).view(parameter.shape) % 7 / 50)
-        parts.model.train()
-        losses.append(parts.trainer.step(step, *batch, 0.0)[0].item())
+        training.model.train()
+        losses.append(training.trainer.step(step, *batch, 0.0)[0].item())
     assert losses[0] == losses[1]
     assert len(set(losses)) == 3
     assert torch.equal(before, torch.random.get_rng_state())

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,12 +12,13 @@ from src.errors import RunError
 from src.record import Record
 from src.run_status import is_held
 from src.training import loop
-from src.training.build import load_checkpoint
+from src.training.checkpoint import load_checkpoint
 from src.training.events import Event, Logged, Phase, Progress, Saved
 from src.training.folder import claim
 from src.training.plan import plan_run
 from src.training.stop import StopFlag
-from tests.training.conftest import Recorder, RunIt, Tiny, assert_same_run, logged
+from tests.processes import Forked, run_module
+from tests.training.conftest import TEXT, TINY, Recorder, RunIt, Tiny, Trained, assert_same_run, logged
 
 
 class StopAt:
@@ -54,9 +52,10 @@ class StopAt:
     ],
 )
 def test_a_run_stopped_anywhere_goes_on_bit_for_bit(
-    tiny: Tiny, run_it: RunIt, kind: type, step: int, name: str, after: int
+    tiny: Tiny, run_it: RunIt, trained: Trained, kind: type, step: int, name: str, after: int
 ) -> None:
-    config = tiny("model.dropout=0.1", "training.eval_batch_size=8")
+    overrides = ("model.dropout=0.1", "training.eval_batch_size=8")
+    config = tiny(*overrides)
     stop = StopFlag()
     stopped = run_it(config, StopAt(stop, kind, step, name, after), stop=stop)
     assert stopped.record.status == "preempted", "the run was not stopped"
@@ -64,23 +63,20 @@ def test_a_run_stopped_anywhere_goes_on_bit_for_bit(
     assert finished.folder == stopped.folder
     assert finished.record.status == "finished"
     assert [s["segment"] for s in finished.record.segments] == [1, 2]
-    assert_same_run(finished.folder, run_it(tiny(*DROPOUT, "group=unbroken")).folder)
+    assert_same_run(finished.folder, trained(*overrides).folder)
 
 
-DROPOUT = ("model.dropout=0.1", "training.eval_batch_size=8")
-
-
-def test_stopping_twice_gives_three_segments_and_one_series(tiny: Tiny, run_it: RunIt) -> None:
+def test_stopping_twice_gives_three_segments_and_one_series(tiny: Tiny, run_it: RunIt, trained: Trained) -> None:
     for step in (3, 9):
         stop = StopFlag()
         run_it(tiny(), StopAt(stop, Progress, step), stop=stop)
     result = run_it(tiny())
     assert [s["from_step"] for s in result.record.segments] == [0, 3, 9]
-    assert_same_run(result.folder, run_it(tiny("group=unbroken")).folder)
+    assert_same_run(result.folder, trained().folder)
 
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint_and_logs_each_step_once(
-    tiny: Tiny, run_it: RunIt, monkeypatch: pytest.MonkeyPatch
+    tiny: Tiny, run_it: RunIt, trained: Trained
 ) -> None:
     class KilledError(BaseException):
         """Passes every handler, as a kill would."""
@@ -99,7 +95,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint_and_logs_each_step_once(
         file.write('{"step": 11, "train/lo')  # and a torn line
     result = run_it(tiny())
     assert result.record.segments[-1]["from_step"] == 8
-    assert_same_run(folder, run_it(tiny("group=unbroken")).folder)
+    assert_same_run(folder, trained().folder)
 
 
 def test_the_same_command_again_finds_the_run_finished(tiny: Tiny, run_it: RunIt) -> None:
@@ -125,20 +121,12 @@ def test_a_folder_that_is_being_run_is_refused(tiny: Tiny, tmp_path: Path) -> No
     claim(tmp_path / "runs" / "single", plan.run_id, "auto").release()
 
 
-def test_the_record_and_the_rows_are_readable_after_a_kill_at_any_moment(tiny: Tiny, tmp_path: Path) -> None:
-    config = tiny("training.max_steps=100000", "training.log_interval=1", "training.checkpoint_interval=3")
-    script = (
-        "import sys, json; from pathlib import Path; from src.config import Config\n"
-        "from src.training.run import run; from src.training.plan import plan_run\n"
-        "from src.training.stop import StopFlag\n"
-        "from src.training.sinks.jsonl import JsonlSink\n"
-        "config = Config.of(json.loads(sys.argv[1])); here = Path(sys.argv[2])\n"
-        "run(plan_run(config, here), lambda c, f, s: [JsonlSink(f, s)], StopFlag())\n"
-    )
-    arguments = [sys.executable, "-c", script, json.dumps(config.model_dump()), str(tmp_path)]
+def test_the_record_and_the_rows_are_readable_after_a_kill_at_any_moment(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    endless = ("training.max_steps=100000", "training.log_interval=1", "training.checkpoint_interval=3")
     steps, folder = [], tmp_path
     for _ in range(2):
-        child = subprocess.Popen(arguments)
+        child = Forked(run_module, "src.train", *TINY, "data.path=text.txt", *endless, cwd=tmp_path)
         try:
             _wait_for_rows(tmp_path, more_than=max(steps, default=0) + 10, child=child)
         finally:
@@ -153,10 +141,10 @@ def test_the_record_and_the_rows_are_readable_after_a_kill_at_any_moment(tiny: T
     assert len([p for p in folder.iterdir() if p.suffix == ".tmp"]) <= 1
 
 
-def _wait_for_rows(tmp_path: Path, more_than: int, child: subprocess.Popen) -> None:
+def _wait_for_rows(tmp_path: Path, more_than: int, child: Forked) -> None:
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
-        assert child.poll() is None, "the run ended by itself"
+        assert child.poll() is None, child.output
         files = list((tmp_path / "runs").glob("*/*/metrics.jsonl"))
         if files and files[0].read_bytes().count(b"\n") > more_than:
             return

@@ -13,16 +13,15 @@ from src.errors import ConfigError, DataError
 from src.record import Record, read_rows
 from src.run_status import is_held
 from src.training import loop, measure
-from src.training.evaluation import Evaluation
 from src.training.events import Ended, Event, Phase, Progress, Saved
 from src.training.plan import plan_run
 from src.training.run import run
 from src.training.stop import StopFlag
-from tests.training.conftest import Recorder, RunIt, Tiny, assert_same_run, runtime_of
+from tests.training.conftest import Recorder, RunIt, Tiny, Trained, assert_same_run, runtime_of
 
 
-def test_a_finished_run_leaves_a_complete_record(tiny: Tiny, run_it: RunIt) -> None:
-    result = run_it(tiny())
+def test_a_finished_run_leaves_a_complete_record(trained: Trained) -> None:
+    result = trained()
     record = Record.read(result.folder)
     assert record.status == "finished"
     assert record.error is None
@@ -64,7 +63,7 @@ def test_best_and_last_validation_losses_come_with_their_steps(
 
     def fake(*_: object):
         yield Phase("evaluating", 0, 1)
-        return Evaluation(next(losses), 10, 0)
+        return loop.Evaluation(next(losses), 10, 0)
 
     monkeypatch.setattr(loop, "evaluate", fake)
     summary = run_it(tiny()).record.summary  # evaluated at 5, 10 and 12
@@ -97,7 +96,12 @@ def test_the_record_says_running_before_the_first_step(tiny: Tiny, run_it: RunIt
     ],
 )
 def test_every_ending_is_classed_and_recorded_and_can_be_continued(
-    tiny: Tiny, run_it: RunIt, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: str
+    tiny: Tiny,
+    run_it: RunIt,
+    trained: Trained,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    status: str,
 ) -> None:
     step = loop.Trainer.step
 
@@ -119,7 +123,7 @@ def test_every_ending_is_classed_and_recorded_and_can_be_continued(
     if status != "interrupted":
         assert "Traceback" in (result.folder / "log.txt").read_text()
     assert run_it(tiny()).record.status == "finished"
-    assert_same_run(result.folder, run_it(tiny("group=unbroken")).folder)
+    assert_same_run(result.folder, trained().folder)
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_as_diverged(tiny: Tiny, run_it: RunIt) -> None:
@@ -132,8 +136,9 @@ def test_a_loss_that_is_not_finite_ends_the_run_as_diverged(tiny: Tiny, run_it: 
     assert "learning_rate" in result.record.error["message"]
 
 
-def test_another_setting_is_another_run(tiny: Tiny, run_it: RunIt) -> None:
-    names = {run_it(tiny(*extra)).folder.name for extra in ([], ["training.max_steps=13"], ["seed=1"], ["heads=2"])}
+def test_another_setting_is_another_run(tiny: Tiny, tmp_path: Path) -> None:
+    changes = ([], ["training.max_steps=13"], ["seed=1"], ["heads=2"])
+    names = {plan_run(tiny(*extra), tmp_path).run_id for extra in changes}
     assert len(names) == 4
 
 
@@ -200,7 +205,7 @@ def test_only_the_studied_factor_varies_batches_are_the_same_at_every_head_count
     parts = []
     for extra in (["heads=1", "kv_heads=null"], ["heads=4"], ["heads=8", "kv_heads=1"], ["model.d_model=32"]):
         plan = plan_run(tiny(*extra), tmp_path)
-        parts.append(build(plan.config, plan.geometry, plan.data, runtime_of(plan), time.perf_counter))
+        parts.append(build(plan, runtime_of(plan), time.perf_counter))
     for step in (0, 7, 100):
         first = parts[0].batches.batch(step)[0]
         assert all(torch.equal(first, p.batches.batch(step)[0]) for p in parts)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,24 +12,19 @@ from pathlib import Path
 import pytest
 
 from src.record import Record
-from src.training.build import load_checkpoint
+from src.training.checkpoint import load_checkpoint
 from src.training.stop import StopFlag
+from tests.processes import Forked, run_module
 from tests.training.conftest import TEXT, TINY, logged
 
 LONG = ("training.max_steps=200000", "training.log_interval=1", "training.eval_interval=1000000", "sample.tokens=0")
 
 
 @contextmanager
-def started(tmp_path: Path, *overrides: str) -> Iterator[subprocess.Popen[str]]:
+def started(tmp_path: Path, *overrides: str) -> Iterator[Forked]:
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
-    child = subprocess.Popen(
-        [sys.executable, "-m", "src.train", *TINY, "data.path=text.txt", *overrides],
-        cwd=tmp_path,
-        env={**os.environ, "TERM": "dumb"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    environment = {**os.environ, "TERM": "dumb"}
+    child = Forked(run_module, "src.train", *TINY, "data.path=text.txt", *overrides, cwd=tmp_path, env=environment)
     try:
         yield child
     finally:
@@ -39,11 +32,11 @@ def started(tmp_path: Path, *overrides: str) -> Iterator[subprocess.Popen[str]]:
         child.wait()
 
 
-def folder_once(tmp_path: Path, file: str, more_than: int, child: subprocess.Popen[str]) -> Path:
+def folder_once(tmp_path: Path, file: str, more_than: int, child: Forked) -> Path:
     """The run's folder once its file has more lines than so many."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        assert child.poll() is None, child.stdout.read() if child.stdout else ""
+        assert child.poll() is None, child.output
         found = list((tmp_path / "runs" / "single").glob(f"*/{file}"))
         if found and found[0].read_bytes().count(b"\n") > more_than:
             return found[0].parent
@@ -59,22 +52,20 @@ def test_a_signal_saves_and_is_recorded(tmp_path: Path, number: int, status: str
     with started(tmp_path, *LONG) as child:
         folder = folder_once(tmp_path, "metrics.jsonl", 5, child)
         child.send_signal(number)
-        output = child.communicate(timeout=60)[0]
-    assert child.returncode == exit_code, output
+        assert child.wait(timeout=60) == exit_code, child.output
     record = Record.read(folder)
     assert record.status == status
     content = load_checkpoint(folder)
     assert content is not None
     assert content["state"]["step"] >= max(logged(folder)) > 5
-    assert "same command" in output, "the next thing to do is said"
+    assert "same command" in child.output, "the next thing to do is said"
 
 
 def test_a_signal_before_the_first_step_ends_as_preempted_and_can_be_continued(tmp_path: Path) -> None:
     with started(tmp_path, *LONG) as child:
         folder = folder_once(tmp_path, "record.json", 0, child)
         child.send_signal(signal.SIGTERM)
-        child.communicate(timeout=60)
-    assert child.returncode == 143
+        assert child.wait(timeout=60) == 143, child.output
     assert Record.read(folder).status == "preempted"
 
 

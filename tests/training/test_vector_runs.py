@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,13 @@ from src.config import Config
 from src.errors import ConfigError, RunError
 from src.record import read_rows
 from src.training import loop
-from src.training.build import load_run
+from src.training.checkpoint import load_run
 from src.training.events import Event
 from src.training.plan import Result, plan_run
+from src.training.run import run
+from src.training.sinks.jsonl import JsonlSink
 from src.training.stop import StopFlag
+from tests.conftest import compose_once
 from tests.training.conftest import RunIt, assert_same_run
 
 SMALL = (
@@ -32,7 +37,21 @@ SMALL = (
 
 
 def small(tmp_path: Path, experiment: str, *overrides: str) -> Config:
-    return compose([f"experiment={experiment}", *SMALL, f"runs_dir={tmp_path}/runs", *overrides])
+    config = compose_once((f"experiment={experiment}", *SMALL, *overrides))
+    return config.model_copy(update={"runs_dir": str(tmp_path / config.runs_dir)})
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
+    """Finished runs that tests only read, each trained once."""
+    folder = tmp_path_factory.mktemp("vectors")
+
+    @cache
+    def of(experiment: str) -> Result:
+        plan = plan_run(small(folder, experiment), folder)
+        return run(plan, lambda config, folder, segment: [JsonlSink(folder, segment)], StopFlag())
+
+    return of
 
 
 def loss_of(result: Result) -> float:
@@ -43,15 +62,14 @@ def loss_of(result: Result) -> float:
 
 @pytest.mark.parametrize("experiment", ["farthest_point", "max_retrieval"])
 def test_a_run_is_recorded_with_its_loss_and_without_what_only_tokens_have(
-    tmp_path: Path, run_it: RunIt, experiment: str
+    unbroken: Callable[[str], Result], experiment: str
 ) -> None:
-    config = small(tmp_path, experiment)
-    result = run_it(config)
+    result = unbroken(experiment)
     record = result.record
     assert record.status == "finished", record.error
     assert loss_of(result) > 0
     assert record.summary["val/loss_optimum"] == 0
-    assert record.summary["train/tokens"] == 12 * 8 * config.context_length, "vectors that were read"
+    assert record.summary["train/tokens"] == 12 * 8 * record.config["context_length"], "vectors that were read"
     names = set(record.summary) | {name for row in read_rows(result.folder) for name in row}
     for absent in ("val/perplexity", "val/bits_per_token", "val/accuracy", "cache/bytes", "decode/tokens_per_second"):
         assert absent not in names
@@ -71,14 +89,15 @@ class StopAtStep:
 
 
 @pytest.mark.parametrize("experiment", ["farthest_point", "max_retrieval"])
-def test_a_stopped_run_goes_on_bit_for_bit(tmp_path: Path, run_it: RunIt, experiment: str) -> None:
+def test_a_stopped_run_goes_on_bit_for_bit(
+    tmp_path: Path, run_it: RunIt, unbroken: Callable[[str], Result], experiment: str
+) -> None:
     config = small(tmp_path, experiment)
     stop = StopFlag()
     stopped = run_it(config, StopAtStep(stop, 7), stop=stop)
     assert stopped.record.status == "preempted"
     resumed = run_it(config)
-    unbroken = run_it(small(tmp_path, experiment, f"runs_dir={tmp_path}/unbroken"))
-    assert_same_run(resumed.folder, unbroken.folder)
+    assert_same_run(resumed.folder, unbroken(experiment).folder)
 
 
 def test_neither_micro_batches_nor_the_evaluation_s_batch_size_change_a_result(tmp_path: Path, run_it: RunIt) -> None:
@@ -98,8 +117,8 @@ def test_head_counts_see_the_same_vectors(tmp_path: Path) -> None:
         assert all(torch.equal(a, b) for a, b in zip(*batches, strict=True))
 
 
-def test_vectors_have_no_text_to_continue(tmp_path: Path, run_it: RunIt) -> None:
-    folder = run_it(small(tmp_path, "farthest_point")).folder
+def test_vectors_have_no_text_to_continue(unbroken: Callable[[str], Result]) -> None:
+    folder = unbroken("farthest_point").folder
     with pytest.raises(RunError, match="data=farthest_point, which reads vectors and no text"):
         load_run(folder)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -17,7 +16,7 @@ from src.data.prepare.sources import Files, HuggingFace, TextSource
 from src.data.shards import ShardManifest
 from src.data.text import read_text
 from src.data.vocabulary import BpeVocabulary, ByteVocabulary
-from src.errors import DataError, UserError
+from src.errors import DataError, UserError, fail
 
 MEGABYTE = 10**6
 
@@ -58,8 +57,7 @@ def main(
             source = Files(inputs or [], column, validation_fraction, part_megabytes * MEGABYTE)
         _show(run(out, source, settings), out)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(error.exit_code) from None
+        fail(error)
 
 
 def run(out: Path, source: TextSource, settings: dict[str, Any]) -> ShardManifest:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from src import ROOT
-from src.errors import ConfigError
-from src.record import one_line
+from src.errors import ConfigError, one_line
 from src.sweeps.job import Outcome, Task, WorkerKilled, record_ending
 from src.sweeps.plan import Job
 from src.sweeps.progress import Progress, open_job_sinks

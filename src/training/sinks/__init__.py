@@ -1,4 +1,4 @@
-"""Who listens to a run: the truth (metrics.jsonl), the one who waits (console), and the mirror (W&B)."""
+"""Who listens to a run: metrics.jsonl, from which all else is read, the console, and the mirror in W&B."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 def open_sinks(config: Config, folder: Path, segment: int, console: Console | None = None) -> list[Sink]:
-    """The sinks of one run, the truth first. `console`: where people read (default: standard output).
+    """The sinks of one run, metrics.jsonl first. `console`: where people read (default: standard output).
 
     Raises RunError where metrics.jsonl of an earlier segment ends in half a row (`keep_rows_until` mends it).
     """
     from src.training.sinks.console import ConsoleSink
     from src.training.sinks.jsonl import JsonlSink
 
-    truth, screen = JsonlSink(folder, segment), ConsoleSink(console)
+    rows, screen = JsonlSink(folder, segment), ConsoleSink(console)
     if config.logger.mode == "disabled":
-        return [truth, screen]
+        return [rows, screen]
     from src.training.sinks.wandb_sink import WandbSink
 
-    return [truth, screen, WandbSink(config.logger, folder, say=screen.say)]
+    return [rows, screen, WandbSink(config.logger, folder, say=screen.say)]

@@ -1,4 +1,4 @@
-"""The truth: metrics.jsonl, one line a logged step, in the file before `write` returns."""
+"""metrics.jsonl: one line a logged step, in the file before `write` returns. All that is said of a run is read here."""
 
 from __future__ import annotations
 

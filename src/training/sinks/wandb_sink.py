@@ -1,7 +1,7 @@
 """The W&B mirror as training sees it: a few lines to a child process, and one bounded wait at the end.
 
 wandb is never imported here: its start-up, its network and its crashes stay out of the training process. The
-child (`src.training.sinks.wandb_process`) follows metrics.jsonl by itself; it is kept for the next run of this
+child (`src.training.sinks.wandb_mirror`) follows metrics.jsonl by itself; it is kept for the next run of this
 process, so a sweep pays its imports once.
 """
 
@@ -25,11 +25,10 @@ from src import ROOT
 from src.config import LoggerConfig
 from src.record import encode
 from src.training.events import Ended, Event, Logged, Started
-from src.training.sinks.summary import path_to_type
-from src.training.sinks.wandb_process import lines_of
-from src.training.sinks.wandb_run import read_outcome, write_outcome
+from src.training.sinks.console import path_to_type
+from src.training.sinks.wandb_mirror import lines_of, read_outcome, write_outcome
 
-MIRROR = "src.training.sinks.wandb_process"
+MIRROR = "src.training.sinks.wandb_mirror"
 
 
 class WandbSink:
@@ -40,8 +39,8 @@ class WandbSink:
 
         state      online, offline (also: fell back, with a reason), incomplete (the end was cut off), failed,
                    absent (wandb is not installed)
-        reason     why it is not what was asked, or null
-        later      the command that mirrors this run after the fact, where that is needed; or null
+        reason     why it is not what was asked, or None
+        later      the command that mirrors this run after the fact, where that is needed; or None
         id, url, directory, rows      where the run is in W&B, and how many rows went there
     """
 
@@ -176,7 +175,8 @@ class MirrorProcess:
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
-        self._reap(timeout_s=5.0)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=5.0)
 
     def kill(self) -> None:
         """Ends the child and all that it started, which includes wandb's own service."""
@@ -188,10 +188,6 @@ class MirrorProcess:
                     descendant.kill()
         self._process.kill()
         self.dismiss()
-
-    def _reap(self, timeout_s: float) -> None:
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout_s)
 
 
 _idle: list[MirrorProcess] = []

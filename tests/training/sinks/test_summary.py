@@ -7,7 +7,7 @@ from rich.console import Console
 
 from src.metrics import MISSING
 from src.record import SAMPLE, Record, Status
-from src.training.sinks.summary import print_ending, summary_table
+from src.training.sinks.console import print_ending, summary_table
 
 MakeRun = Callable[..., tuple[Record, Path]]
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from src.training.sinks import wandb_process
+from src.training.sinks import wandb_mirror
 
 
 def run_command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr(sys, "argv", ["wandb_mirror", *arguments])
     with pytest.raises(SystemExit) as ending:
-        wandb_process.main()
+        wandb_mirror.main()
     assert isinstance(ending.value.code, int)
     return ending.value.code
 
@@ -30,5 +30,5 @@ def test_without_a_folder_the_command_explains_itself(
 
 
 def test_the_lines_of_a_stream_end_with_none() -> None:
-    lines = wandb_process.lines_of(io.StringIO("one\ntwo\n"))
+    lines = wandb_mirror.lines_of(io.StringIO("one\ntwo\n"))
     assert [lines.get(timeout=10) for _ in range(3)] == ["one\n", "two\n", None]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from src.training.sinks.wandb_run import silence
+from src.training.sinks.wandb_mirror import silence
 from tests.training.sinks.conftest import StandIn
 
 

@@ -218,7 +218,7 @@ def test_disabled_means_no_sink_no_process_and_no_folder(config: Config, make_ru
 def test_training_never_imports_wandb_and_the_child_never_imports_torch() -> None:
     code = """
 import sys
-from src.training.sinks import console, jsonl, wandb_process, wandb_sink
+from src.training.sinks import console, jsonl, wandb_mirror, wandb_sink
 print(*{"wandb", "torch", "hydra", "pandas"} & set(sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.usefixtures("one_child")
 def test_a_server_that_never_answers_costs_a_bounded_time_and_the_run_is_kept_offline(
     make_run: MakeRun, logger: MakeLogger, stand_in: StandIn
 ) -> None:
+    play(logger(), make_run("before the silence"), [1])  # the child has imported wandb then, as in a run of minutes
     run = make_run("silence")
     stand_in.silent.set()
     began = time.monotonic()
@@ -62,7 +63,7 @@ def test_a_server_lost_in_mid_run_costs_a_bounded_time_and_says_how_to_mirror_la
     assert said[-1].endswith(mirror.outcome["later"])
     assert [row["step"] for row in read_rows(folder)] == [10, 20]
 
-    command = [sys.executable, "-m", "src.training.sinks.wandb_process", str(folder), "--mode", "online"]
+    command = [sys.executable, "-m", "src.training.sinks.wandb_mirror", str(folder), "--mode", "online"]
     replace(record, status="finished").write(folder)
     later = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert later.returncode == 0, later.stderr

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -79,7 +80,14 @@ def inspect(folder: Path) -> dict[str, Any]:
 
 def children_of(process_id: int) -> list[psutil.Process]:
     children = psutil.Process(process_id).children(recursive=True)
-    return [child for child in children if "src.training.sinks.wandb_process" in child.cmdline()]
+    return [child for child in children if "src.training.sinks.wandb_mirror" in _words(child)]
+
+
+def _words(process: psutil.Process) -> list[str]:
+    """Its command line, which is empty for a moment while it starts."""
+    while not (words := process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    return words
 
 
 PARENT = """

@@ -1,7 +1,20 @@
-"""Is a W&B server there at all? Asked before wandb is, which takes 13 s and more to give up on a silent one."""
+"""Mirrors run folders to Weights & Biases, outside the training process; the folder is the truth, and only its wandb/
+is written.
+
+    python -m src.training.sinks.wandb_mirror <run folder> [...] [--mode online]     after the fact
+    python -m src.training.sinks.wandb_mirror --serve                                what `WandbSink` starts
+
+Served commands, one JSON object a line on standard input; each is answered by the outcome on standard output:
+
+    {"start": {"folder": ..., "logger": {...}}}        opens the run and follows its rows until
+    {"end": {"status": ..., "summary": {...}}}         logs the rest and finishes it; the next start may come
+
+The end of standard input means that training is gone: the run is finished as its record says, and the process ends.
+"""
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import html
 import json
@@ -9,53 +22,115 @@ import os
 import queue
 import re
 import shutil
+import signal
 import ssl
+import sys
 import threading
+import traceback
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from glob import escape
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from src.errors import UserError, exit_code, first_line
 from src.metrics import METRICS
 from src.record import METRICS as METRICS_FILE
 from src.record import SAMPLE, Record, decode, write_atomically
-from src.run_status import EXIT_CODES
 
-
-def silence(address: str, seconds: float) -> str | None:
-    """Why a W&B server cannot be used, or None where it answers anything at all within `seconds`."""
-    answers: queue.Queue[str | None] = queue.Queue()
-
-    def ask() -> None:
-        try:
-            request = urllib.request.Request(
-                f"{address}/graphql",
-                data=b'{"query": "{ __typename }"}',
-                headers={"Content-Type": "application/json"},
-            )
-            urllib.request.urlopen(request, timeout=seconds).close()
-            answers.put(None)
-        except urllib.error.HTTPError as error:
-            error.close()
-            answers.put(None)
-        except (OSError, HTTPException, ValueError) as error:
-            reason = getattr(error, "reason", error)
-            # wandb trusts certificates of its own choice; let it judge.
-            answers.put(None if isinstance(reason, ssl.SSLError) else f"{address}: {reason}")
-
-    threading.Thread(target=ask, daemon=True).start()  # looking up a name knows no timeout
-    try:
-        return answers.get(timeout=seconds + 0.5)
-    except queue.Empty:
-        return f"{address} did not answer within {seconds:g} s"
-
-
-# A run folder as one run of Weights & Biases. The folder is the truth: this reads it, and writes wandb/ alone.
+POLL_S = 0.3
+GIVE_UP_S = 10.0
+"""Seconds for finishing a run whose training process is gone."""
 PATIENCE_S = 3.0
 """Seconds in which a server must answer at all, or half of logger.timeout_s; else the run is mirrored offline."""
+
+
+def serve() -> None:
+    """Obeys the commands of a training process until it is gone."""
+    commands, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    _send_output_to(os.devnull)
+    for stop in {"SIGINT", "SIGTERM", "SIGHUP"} & set(signal.Signals.__members__):
+        signal.signal(signal.Signals[stop], signal.SIG_IGN)  # meant for training, which then tells how it ended
+    inbox = lines_of(commands)
+    with suppress(ImportError):
+        import wandb  # noqa: F401  # paid while training starts
+    run: WandbRun | None = None
+    outcome: dict[str, Any] = {}
+    while True:
+        try:
+            line = inbox.get(timeout=POLL_S if run else None)
+        except queue.Empty:
+            line = "{}"
+        if line is None:
+            break
+        command = json.loads(line)
+        try:
+            run = _obey(command, run)
+            outcome = run.outcome if run else outcome
+        except Exception as error:
+            traceback.print_exc()
+            run, outcome = None, {"state": "failed", "reason": first_line(error)}
+        if command:
+            has_ended = "end" in command
+            with suppress(OSError):
+                print(json.dumps(outcome | {"ended": has_ended}), file=answers, flush=True)
+            run = None if has_ended else run
+    _end_without_training(run)
+    sys.stdout.flush()
+    os._exit(0)  # every run is finished; wandb's own exit handlers would take half a second more
+
+
+def _obey(command: dict[str, Any], run: WandbRun | None) -> WandbRun | None:
+    if "start" in command:
+        folder = Path(command["start"]["folder"])
+        (folder / "wandb").mkdir(exist_ok=True)
+        _send_output_to(folder / "wandb" / "mirror.log")
+        return WandbRun.start(folder, command["start"]["logger"])
+    if run is not None and "end" in command:
+        run.end(command["end"]["status"], decode(command["end"]["summary"]))
+    elif run is not None:
+        run.follow()
+    return run
+
+
+def _end_without_training(run: WandbRun | None) -> None:
+    """Finishes what a vanished training process left open, in bounded time."""
+    give_up = threading.Timer(GIVE_UP_S, os._exit, args=(1,))
+    give_up.daemon = True
+    give_up.start()
+    if run is not None:
+        try:
+            run.end()
+        except Exception:
+            traceback.print_exc()
+
+
+def _send_output_to(path: Path | str) -> None:
+    """Sends what this process (and what it starts) prints to a file, and leaves it nothing to read."""
+    sys.stdout.flush()
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (file, 1), (file, 2)):
+        os.dup2(source, target)
+    os.close(file)
+    os.close(nothing)
+
+
+def lines_of(stream: IO[str]) -> queue.Queue[str | None]:
+    """A queue that a thread fills with the lines of a stream, and with None at its end."""
+    lines: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        with suppress(ValueError, OSError), stream:  # closed meanwhile
+            for line in stream:
+                lines.put(line)
+        lines.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    return lines
 
 
 class WandbRun:
@@ -89,6 +164,8 @@ class WandbRun:
         Online without a key, a network or an answer becomes offline, with the reason in the outcome;
         without `may_fall_back` it raises ConnectionError.
         """
+        import wandb
+
         record = Record.read(folder)
         arguments = _arguments(folder, record, logger)
         reason = None
@@ -98,7 +175,7 @@ class WandbRun:
                 return cls(folder, record, run, "online", None)
             if not may_fall_back:
                 raise ConnectionError(reason)
-        return cls(folder, record, _init("offline", arguments), "offline", reason)
+        return cls(folder, record, wandb.init(mode="offline", **arguments), "offline", reason)
 
     def follow(self) -> None:
         """Logs the rows that were written since the last call."""
@@ -126,7 +203,7 @@ class WandbRun:
         if status == "preempted" and self.outcome["state"] == "online":
             self._run.mark_preempting()
         try:
-            self._run.finish(exit_code=EXIT_CODES.get(status, 1))
+            self._run.finish(exit_code=exit_code(status))
         except TimeoutError:
             self.outcome |= {"state": "incomplete", "reason": "the server took too long at the end"}
         else:
@@ -178,11 +255,6 @@ def read_outcome(folder: Path) -> dict[str, Any]:
 def write_outcome(folder: Path, outcome: Mapping[str, Any]) -> None:
     (folder / "wandb").mkdir(exist_ok=True)
     write_atomically(folder / "wandb" / "mirror.json", json.dumps(dict(outcome), indent=2) + "\n")
-
-
-def first_line(error: BaseException) -> str:
-    """An error in one line."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def _arguments(folder: Path, record: Record, logger: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,6 +311,37 @@ def _run_id(folder: Path, record: Record) -> str:
     return re.sub(r"[^\w.-]", "-", record.run_id, flags=re.ASCII)[:100] + f"-{digest[:8]}"
 
 
+def silence(address: str, seconds: float) -> str | None:
+    """Why a W&B server cannot be used, or None where it answers anything at all within `seconds`.
+
+    Asked before wandb is, which takes 13 s and more to give up on a silent one.
+    """
+    answers: queue.Queue[str | None] = queue.Queue()
+
+    def ask() -> None:
+        try:
+            request = urllib.request.Request(
+                f"{address}/graphql",
+                data=b'{"query": "{ __typename }"}',
+                headers={"Content-Type": "application/json"},
+            )
+            urllib.request.urlopen(request, timeout=seconds).close()
+            answers.put(None)
+        except urllib.error.HTTPError as error:
+            error.close()
+            answers.put(None)
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            # wandb trusts certificates of its own choice; let it judge.
+            answers.put(None if isinstance(reason, ssl.SSLError) else f"{address}: {reason}")
+
+    threading.Thread(target=ask, daemon=True).start()  # looking up a name knows no timeout
+    try:
+        return answers.get(timeout=seconds + 0.5)
+    except queue.Empty:
+        return f"{address} did not answer within {seconds:g} s"
+
+
 def _online(arguments: Mapping[str, Any], patience_s: float) -> tuple[Any | None, str | None]:
     """The run at the server, or None and the reason why there is none."""
     import wandb
@@ -249,18 +352,51 @@ def _online(arguments: Mapping[str, Any], patience_s: float) -> tuple[Any | None
     folder, run_id = Path(arguments["dir"]), arguments.get("id", os.environ.get("WANDB_RUN_ID", ""))
     before = _directories(folder, run_id)
     try:
-        return _init("online", {**arguments, "resume": "allow"}), None
+        return wandb.init(mode="online", **arguments, resume="allow"), None
     except Exception as error:  # whatever wandb makes of a server, training does not care
         for left_over in _directories(folder, run_id) - before:
             shutil.rmtree(left_over, ignore_errors=True)
         return None, first_line(error)
 
 
-def _init(mode: str, arguments: Mapping[str, Any]) -> Any:
-    import wandb
-
-    return wandb.init(mode=mode, **arguments)  # type: ignore[arg-type]
-
-
 def _directories(folder: Path, run_id: str) -> set[Path]:
     return set((folder / "wandb").glob(f"*run-*-{escape(run_id)}*"))
+
+
+def mirror(folder: Path, mode: str, timeout_s: float) -> dict[str, Any]:
+    """Mirrors a run that is over and returns the outcome. Raises ConnectionError where the server cannot be used."""
+    logger = Record.read(folder).config["logger"]
+    run = WandbRun.start(folder, {**logger, "mode": mode, "timeout_s": timeout_s}, may_fall_back=False)
+    run.end()
+    return run.outcome
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m src.training.sinks.wandb_mirror",
+        description="Mirrors the records of runs to Weights & Biases.",
+    )
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="a run's folder")
+    parser.add_argument("--mode", choices=("online", "offline"), default="online")
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds that a server may take (default: 60)")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve:
+        serve()
+        return
+    if not arguments.folders:
+        parser.error("name at least one run folder")
+    failures = 0
+    for folder in arguments.folders:
+        try:
+            outcome = mirror(folder.resolve(), arguments.mode, arguments.timeout)
+        except (UserError, OSError) as error:
+            outcome = {"state": "failed", "reason": first_line(error)}
+        failures += outcome["state"] != arguments.mode
+        where = outcome.get("reason") or outcome.get("url") or outcome.get("directory")
+        print(f"{folder}: {outcome['state']}: {where}")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
