@@ -129,8 +129,8 @@ def question_for(
         words = f"{given.number:g} {given.unit}".strip()
         text = f"the margin of {words} was given later; the runs recorded {recorded:g} before their first step"
         findings.append(caution("margin", text))
-    planned = [str(name) for plan in export.manifest["plans"] for name in plan.get("varying") or ()]
-    names = tuple(dict.fromkeys(name.removeprefix("config.") for name in (*planned, *varying)))
+    planned = [name for plan in export.manifest["plans"] for name in (plan.get("varying") or "").split(",") if name]
+    names = tuple(dict.fromkeys(name.strip().removeprefix("config.") for name in (*planned, *varying)))
     return Question(metric, chosen, against, given, names, _control(export, chosen)), findings
 
 
@@ -160,8 +160,8 @@ def _control(export: Export, factor: str) -> tuple[tuple[str, str], ...]:
     for plan in export.manifest["plans"]:
         named = plan.get("control")
         if named:
-            pairs = named.items() if isinstance(named, dict) else [str(item).partition("=")[::2] for item in named]
-            return tuple((str(name), str(value)) for name, value in pairs)
+            pairs = [item.partition("=") for item in str(named).split(",")]
+            return tuple((name.strip(), value.strip()) for name, _, value in pairs)
         arms = [arm for arm in plan.get("arms") or () if factor in arm]
         without = [arm for arm in arms if arm[factor] is None]
         if len(without) == 1 and len(arms) > 1:

@@ -155,6 +155,10 @@ class SweepConfig(Section):
     retry: bool
     choose_learning_rate: bool
     margin_nats: Rate | None
+    # Runs older than these three have none of them, and are read all the same.
+    control: str | None = None
+    varying: str | None = None
+    pilot: str | None = None
 
 
 class Config(Section):

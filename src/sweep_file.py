@@ -3,7 +3,7 @@
     {"schema_version": 1, "plans": [<oldest>, ..., <newest>]}
 
 A plan says `command` (the arguments), `launch_dir`, `planned_at`, `code`, `sweep` (the file's name), `question`,
-`factors` (what varies, the seed apart), `arms`, `seeds`, `margin_nats`, and
+`factors` (what varies, the seed apart), `arms`, `seeds`, `margin_nats`, `control`, `varying`, and
 
     jobs       [{"run_id", "overrides", "values", "state"}]   `state`: when the command last ended; null before
     skipped    [{"run_id", "overrides", "values", "reason"}]  points that cannot be

@@ -84,7 +84,9 @@ FORMER = {
 """Columns of older exports that repeated another one, which alone is left: former name -> the name that stays."""
 
 _ONLY_OF_LATENT = {"geometry.latent_dim", "geometry.rope_dim"}  # latent_dim and rope_dim, but 0 where there is none
-_NO_COLUMNS = FORMER.keys() | _ONLY_OF_LATENT
+_OF_A_PLAN = {"config.sweep.control", "config.sweep.varying", "config.sweep.pilot"}
+"""What a sweep asks for as a whole: the manifest's plans tell it."""
+_NO_COLUMNS = FORMER.keys() | _ONLY_OF_LATENT | _OF_A_PLAN
 
 _WHOLE = {"bytes", "bytes/token", "tokens", "steps", "FLOPs/token"}
 

@@ -19,6 +19,7 @@ MANIFEST = "manifest.json"
 SCHEMA_VERSION = 1
 _TOLD = ("command", "sweep", "question", "planned_at", "factors", "arms", "seeds", "margin_nats", "code")
 """What a manifest tells of a plan; where it was launched stays behind."""
+_TOLD_WHERE_SET = ("control", "varying")
 
 
 def write_export(source: Source, out: Path) -> dict[str, Any]:
@@ -112,7 +113,7 @@ def _manifest(
         "unplanned": [] if planned is None else sorted(set(by_id) - planned_ids),
         "left_out": [{"run_id": item.run_id, "reason": item.reason} for item in left_out],
         "notes": [f"{run.record.run_id}: {note}" for run in source.runs for note in run.notes],
-        "plans": [{name: plan.get(name) for name in _TOLD} for plan in source.plans or []],
+        "plans": [_told(plan) for plan in source.plans or []],
         "code": _codes(by_id.values()),
         "data": sorted({str(record.data.get("hash")) for record in by_id.values()}),
         "newest_run": max((record.ended_at or record.started_at for record in by_id.values()), default=None),
@@ -171,3 +172,8 @@ def _codes(records: Iterable[Record]) -> list[dict[str, Any]]:
     """Each code identity with the number of its runs, the commonest first."""
     counted = Counter(json.dumps(record.code, sort_keys=True) for record in records)
     return [{**json.loads(code), "runs": count} for code, count in counted.most_common()]
+
+
+def _told(plan: Mapping[str, Any]) -> dict[str, Any]:
+    named = {name: plan[name] for name in _TOLD_WHERE_SET if plan.get(name) is not None}
+    return {name: plan.get(name) for name in _TOLD} | named

@@ -97,6 +97,11 @@ def run_sweep(
     print_plan(console, plan, title, cost, min(workers, len(missing)), statuses)
     if plan.invalid and settings.invalid == "error":
         raise ConfigError(_refusal(plan.invalid))
+    if settings.pilot is not None:
+        from analysis.pilot import power_from_pilot  # statistics that no other sweep needs
+
+        said = power_from_pilot(Path(settings.pilot), len(plan.seeds), len(plan.arms), settings.margin_nats)
+        console.print(f"power    {said}", highlight=False, soft_wrap=True)
     if settings.dry_run:
         return 0
     _write_plan(plan, asked)
@@ -152,6 +157,8 @@ def _write_plan(plan: SweepPlan, asked: SweepCommand) -> None:
         arms=plan.arms,
         seeds=plan.seeds,
         margin_nats=plan.config.sweep.margin_nats,
+        control=plan.config.sweep.control,
+        varying=plan.config.sweep.varying,
     )
     for point in plan.invalid:
         _record_skipped(plan.group, point)

@@ -194,7 +194,6 @@ def test_an_export_gets_the_figures_that_it_has_data_for(
             "pairs",
             "other_margins",
             "learning_curves",
-            "convergence",
             "train_tokens_per_second",
             "decode_ms_per_token",
         ),
