@@ -1,7 +1,7 @@
 """How many seeds settle a question, by the rule itself: futures are drawn and judged as real studies are.
 
-From a pilot, each future draws the true means and spreads that the pilot leaves possible (flat priors; the spread of
-each arm where the guard found them unequal, else one for all), adds new seeds to the pilot's, and is judged after
+From a pilot, each future draws the true means and spreads that the pilot leaves possible (flat priors; one spread
+for all arms or one for each, by how well either fits), adds new seeds to the pilot's, and is judged after
 each number of seeds. So the uncertainty of mean and spread is in the power, and in the range of seeds.
 Source: O'Hagan, Stevens and Campbell 2005 (assurance); Grubbs 1948 (an arm's own variance from paired runs).
 """
@@ -18,7 +18,6 @@ from numpy import ndarray as Array
 
 from analysis.answer import CODES, OPEN, Judged, judge_many
 from analysis.findings import AnalysisError
-from analysis.intervals import simultaneous
 from src.randomness import stream_seed
 
 Goal = Literal["answer", "always"]
@@ -27,7 +26,7 @@ Goal = Literal["answer", "always"]
 POWER = 0.8
 FUTURES = 400
 STUDIES = 2000
-_RESAMPLES = 2000
+_RESAMPLES = 4000
 _TOTALS = (4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 25, 30, 40, 50, 70, 100)
 
 
@@ -127,7 +126,6 @@ def power_of(
     correlation: float,
     margin: float,
     *,
-    goal: Goal = "answer",
     studies: int = STUDIES,
     seed: int = 0,
 ) -> Power:
@@ -136,17 +134,17 @@ def power_of(
     `sd`: between seeds within an arm, one or one an arm. Raises AnalysisError for values that are none.
     """
     centre, spread = np.asarray(means, dtype=float), np.broadcast_to(np.asarray(sd, dtype=float), len(means))
-    if seeds < 2 or len(centre) < 2 or not (spread > 0).all() or not -1 < correlation < 1:
+    if seeds < 2 or len(centre) < 2 or not (spread > 0).all() or not 0 <= correlation < 1:
         raise AnalysisError(
             f"seeds={seeds}, {len(centre)} arms, sd={sd}, correlation={correlation}: give two seeds and arms or more, "
-            "spreads above 0 and a correlation inside (-1, 1)"
+            "spreads above 0 and a correlation from 0 to below 1"
         )
     rng = np.random.default_rng(stream_seed(seed, "bootstrap", "power", seeds))
-    shared, own = np.sqrt(max(correlation, 0.0)), np.sqrt(1 - max(correlation, 0.0))
+    shared, own = np.sqrt(correlation), np.sqrt(1 - correlation)
     noise = shared * rng.normal(size=(studies, seeds, 1)) + own * rng.normal(size=(studies, seeds, len(centre)))
-    judged = judge_many(centre + spread * noise, margin, resamples=_RESAMPLES)
+    judged = judge_many(centre + spread * noise, margin)
     half = float(np.median((judged.intervals.high - judged.intervals.low) / 2))
-    settled, always = (float(_reached(judged, goal).mean()) for goal in ("answer", "always"))
+    settled, always = float(_reached(judged, "answer").mean()), float(_reached(judged, "always").mean())
     return Power(seeds, margin, settled, always, _answers(judged), half)
 
 
@@ -156,17 +154,25 @@ def _futures(values: Float[Array, "n k"], most: int, futures: int, rng: np.rando
     rest = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
     freedom = (n - 1) * (k - 1)
     pooled = (rest**2).sum() / freedom
-    if simultaneous(values, resamples=_RESAMPLES).guarded and k > 2:
-        own = (rest**2).sum(axis=0) / (n - 1)
-        arms = np.maximum((k * own - own.sum() / (k - 1)) / (k - 2), pooled / 10)  # Grubbs
-        variances = arms * (n - 1) / rng.chisquare(n - 1, size=(futures, k))
-    else:
-        variances = np.repeat(pooled * freedom / rng.chisquare(freedom, size=(futures, 1)), k, axis=1)
+    alike = np.repeat(pooled * freedom / rng.chisquare(freedom, size=(futures, 1)), k, axis=1)
+    residual = (rest**2).sum(axis=0) / (n - 1)
+    arms = np.maximum((k * residual - residual.sum() / (k - 1)) / max(k - 2, 1), pooled / 10)  # Grubbs
+    unlike = arms * (n - 1) / rng.chisquare(n - 1, size=(futures, k))
+    variances = np.where(rng.random((futures, 1)) < _chance_unlike(residual, n), unlike, alike)
     spread = np.sqrt(variances)
     means = values.mean(axis=0) + spread * rng.normal(size=(futures, k)) / np.sqrt(n)
     seeds = values.mean(axis=1).std(ddof=1) * rng.normal(size=(futures, most - n, 1))
     new = means[:, None] + seeds + spread[:, None] * rng.normal(size=(futures, most - n, k))
     return np.concatenate([np.broadcast_to(values, (futures, n, k)), new], axis=1)
+
+
+def _chance_unlike(residual: Float[Array, " k"], n: int) -> float:
+    """Of each arm having a spread of its own, from Bartlett's statistic and the price of k - 1 more spreads (BIC)."""
+    k = len(residual)
+    if k < 3 or not (residual > 0).all():
+        return 0.0
+    likelihood = (n - 1) * (np.log(residual.mean()) - np.log(residual).mean()) * k / 2
+    return float(1 / (1 + np.exp((k - 1) * np.log(n) / 2 - likelihood)))
 
 
 def _reached(judged: Judged, goal: Goal) -> Bool[Array, " s"]:

@@ -1,0 +1,78 @@
+"""The planner asks the rule itself, so what it says is what happens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from analysis.answer import OPEN, judge_many
+from analysis.findings import AnalysisError
+from analysis.pairing import pairing_of
+from analysis.planned_power import from_pilots
+from analysis.planner import power_of, seeds_to_settle
+
+
+def test_the_power_that_is_said_is_the_power_that_is() -> None:
+    said = power_of(8, [0.02, 0.0, 0.0], sd=0.005, correlation=0.3, margin=0.01, studies=1000)
+    rng = np.random.default_rng(99)
+    shared = np.sqrt(0.3) * rng.normal(size=(1000, 8, 1))
+    values = np.array([0.02, 0.0, 0.0]) + 0.005 * (shared + np.sqrt(0.7) * rng.normal(size=(1000, 8, 3)))
+    assert said.settled == pytest.approx((judge_many(values, 0.01).code != OPEN).mean(), abs=0.05)
+    assert 0.2 < said.settled < 0.99
+
+
+def test_a_pilot_says_the_power_that_its_continuation_has() -> None:
+    for _, _, pilots, said, settled in from_pilots(200):
+        assert abs(said - settled) < 0.05 + 2.5 * np.sqrt(max(said * (1 - said), 0.02) / pilots)
+
+
+def test_more_seeds_are_asked_for_where_the_spread_is_larger() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(6, 3))
+    small = seeds_to_settle(np.array([0.02, 0.0, 0.0]) + 0.004 * noise, 0.01, futures=100)
+    large = seeds_to_settle(np.array([0.02, 0.0, 0.0]) + 0.012 * noise, 0.01, futures=100)
+    assert small.seeds is not None
+    assert large.seeds is None or large.seeds > small.seeds
+    assert small.low is not None
+    assert small.low <= small.seeds
+    assert "80%" not in small.sentence or small.power[small.seeds] >= 0.8
+
+
+def test_a_plan_that_never_settles_says_so_with_its_range() -> None:
+    rng = np.random.default_rng(1)
+    plan = seeds_to_settle(0.05 * rng.normal(size=(4, 2)), 0.001, most=20, futures=100)
+    assert plan.seeds is None
+    assert plan.sentence.startswith("even 20 seeds settle it with only")
+
+
+def test_a_dry_run_warns_of_a_margin_that_the_seeds_cannot_resolve() -> None:
+    wide = power_of(6, [0.0, 0.0, 0.0], sd=0.01, correlation=0.3, margin=0.01, studies=200)
+    assert wide.warning is not None
+    assert "wider than the margin of 0.01" in wide.warning
+    fine = power_of(12, [0.0, 0.0, 0.0], sd=0.002, correlation=0.3, margin=0.01, studies=200)
+    assert fine.warning is None
+    assert fine.answers["no_difference"] > 0.9
+    none = power_of(6, [0.0, 0.0], sd=0.01, correlation=0.3, margin=0.0, studies=50)
+    assert "margin of 0" in str(none.warning)
+
+
+@pytest.mark.parametrize("pilot", [np.ones((1, 3)), np.ones((5, 1)), np.full((4, 2), np.nan)])
+def test_a_pilot_without_spread_is_refused(pilot: np.ndarray) -> None:
+    with pytest.raises(AnalysisError, match="has no spread"):
+        seeds_to_settle(pilot, 0.01)
+
+
+def test_impossible_settings_are_refused() -> None:
+    with pytest.raises(AnalysisError, match="a correlation from 0"):
+        power_of(6, [0.0, 0.1], sd=0.01, correlation=1.0, margin=0.01)
+
+
+def test_what_pairing_gained_is_shown() -> None:
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(2000, 1))
+    found = pairing_of(np.sqrt(0.75) * shared + np.sqrt(0.25) * rng.normal(size=(2000, 4)))
+    assert found.correlation == pytest.approx(0.75, abs=0.03)
+    assert found.gain == pytest.approx(4, rel=0.1)
+    lost = pairing_of(np.array([[0.0, 1.0], [1.0, 0.1], [0.1, 0.9], [0.9, 0.0]]))
+    assert lost.gain < 1
+    assert "did not cut" in lost.sentence
