@@ -17,16 +17,21 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
-from analysis import planned_power, tried
+from analysis import planned_power, simulation, tried
 from analysis.trials import SETTINGS, SIZES, STUDIES, Cell, cells, measure
 from analysis.truths import CURVES, NOISES
+from src.randomness import stream_seed
 
 HERE = Path(__file__).parent
 METHODS = HERE / "METHODS.md"
 KEPT = Path("runs") / "methods" / "rows.jsonl"
-RULE = ("answer", "claims", "intervals", "reference", "spread", "endings", "truths", "trials", "candidates", "tried")
+RULE = (
+    *("answer", "claims", "intervals", "reference", "spread", "endings", "truths", "trials"),
+    *("candidates", "tried", "planner", "planned_power", "simulation"),
+)
 Row = dict[str, Any]
 Job = tuple[str, Callable[..., Row], tuple[object, ...]]
 
@@ -40,6 +45,16 @@ def version() -> str:
 
 def sentence_row(cell: Cell, studies: int) -> Row:
     return {"name": cell.name, **measure(cell, studies).as_dict()}
+
+
+ARMS = ("interval_coverage", "improvement_coverage", "iqm_coverage")
+
+
+def arms_row(name: str, studies: int) -> Row:
+    """A table of what is told of one arm alone."""
+    rng = np.random.default_rng(stream_seed(0, "bootstrap", "arms", name))
+    table = getattr(simulation, name)(studies, rng).astype(str)
+    return {"name": name, "header": list(table.columns), "lines": table.to_numpy().tolist()}
 
 
 def finished(kept: Path, studies: int) -> dict[str, Row]:
@@ -137,6 +152,7 @@ def main(
     jobs += [
         (name, planned_power.power_row, (name, min(studies, planned_power.STUDIES))) for name in planned_power.names()
     ]
+    jobs += [(name, arms_row, (name, studies)) for name in ARMS]
     rows = run(jobs, kept, studies, workers)
     tables = {
         "wrong": wrong_table(rows),
@@ -146,6 +162,7 @@ def main(
         "always": always_table(rows),
         "tried": tried.table(rows, markdown),
         "planned": planned_power.table(rows, markdown),
+        **{name: markdown(rows[name]["header"], rows[name]["lines"]) for name in ARMS},
     }
     if write:
         text = METHODS.read_text(encoding="utf-8")

@@ -131,7 +131,7 @@ def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 def _is_unknown(name: str, columns: Columns) -> bool:
     """Settings alone: what else a record holds and nobody declared decides no result."""
-    return name.startswith("config.") and name not in columns and name not in FORMER
+    return name.startswith("config.") and name not in columns and name not in NO_COLUMNS
 
 
 def table_of(rows: Iterable[Row], columns: Columns) -> pa.Table:
