@@ -29,7 +29,7 @@ from analysis.stats import t_interval
 from analysis.study import Study, study_of
 from analysis.tuning import LEARNING_RATE
 from analysis.verdict import Verdict
-from src.errors import UserError
+from src.errors import UserError, fail
 from src.metrics import METRICS
 
 
@@ -314,8 +314,7 @@ def main(
         study = study_of(load(export), metric, factor)
         shown = pitfalls_of(study)
     except UserError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(error.exit_code) from None
+        fail(error)
     typer.echo(f"{study.export.sentence}\n")
     for line in lines(shown):
         typer.echo(line)

@@ -187,3 +187,15 @@ def read_rows(folder: Path) -> Iterator[dict[str, Any]]:
                 return
             raise RunError(f"{path}, line {number} is not JSON: {line[:80]!r}") from None
         yield decode(row)
+
+
+def keep_rows_until(folder: Path, step: int) -> None:
+    """Drops the rows beyond `step` and a torn last line, at once; for a run that goes on after `step`.
+
+    The dropped steps are trained and logged again, so each step stands in the file once.
+    Raises RunError where a line before the last is broken.
+    """
+    path = folder / METRICS
+    if path.exists():
+        kept = [row for row in read_rows(folder) if row["step"] <= step]
+        write_atomically(path, "".join(encode_row(row) + "\n" for row in kept))

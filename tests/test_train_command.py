@@ -1,11 +1,9 @@
-"""`python -m src.train` and `python -m src.sweep`, from a folder of their own."""
+"""`python -m src.train` and `python -m src.sweep` as they are typed, from a folder of their own."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 
 from src.record import Record
 from src.sweep_file import read_plans
+from tests.in_process import command
 from tests.processes import Forked, run_module
 from tests.sweeps.conftest import records
 from tests.training.conftest import TEXT, TINY
@@ -27,31 +26,14 @@ def here(tmp_path: Path) -> Path:
 
 
 def tiny(words: tuple[str, ...]) -> list[str]:
-    """These words, and for the rest those of a tiny run."""
     given = {name for word in words for name in word.partition("=")[0].strip("()").split(",")} | {"kv_heads"}
     return [*words, *(word for word in TINY if word.partition("=")[0] not in given), "data.path=text.txt"]
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "CI": "true", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
-
-
-def typed(here: Path, *words: str) -> tuple[int, str]:
-    """The command as it is typed, in a Python of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "src.train", *tiny(words)],
-        cwd=here,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=300,
-    )
-    return done.returncode, done.stdout
-
-
 def start(here: Path, *words: str) -> Forked:
-    return Forked(run_module, "src.train", *tiny(words), cwd=here, env=environment())
+    """In a process of its own: to be signalled, killed, or run beside another one."""
+    environment = {**os.environ, "CI": "true", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    return Forked(run_module, "src.train", *tiny(words), cwd=here, env=environment)
 
 
 def end(process: Forked) -> tuple[int, str]:
@@ -59,11 +41,13 @@ def end(process: Forked) -> tuple[int, str]:
 
 
 def train(here: Path, *words: str) -> tuple[int, str]:
-    return end(start(here, *words))
+    done = command("src.train", *tiny(words), here=here)
+    return done.returncode, done.stdout + done.stderr
 
 
 def sweep(here: Path, *words: str) -> tuple[int, str]:
-    return end(Forked(run_module, "src.sweep", *words, cwd=here, env=environment()))
+    done = command("src.sweep", *words, here=here)
+    return done.returncode, done.stdout + done.stderr
 
 
 def wait_for_rows(process: Forked, group: Path, runs: int) -> None:
@@ -79,7 +63,7 @@ def wait_for_rows(process: Forked, group: Path, runs: int) -> None:
 
 def test_a_sweep_file_runs_from_any_folder_resumes_and_is_shown(here: Path) -> None:
     words = ("sweeps=smoke", "(heads,kv_heads)=(4,4),(4,1)", "seed=0")
-    code, text = typed(here, *words)
+    code, text = train(here, *words)
     assert code == 0, text
     assert "sweep smoke: does everything that a sweep needs work here?" in text
     found = records(here / "runs" / "smoke")
@@ -96,7 +80,7 @@ def test_a_sweep_file_runs_from_any_folder_resumes_and_is_shown(here: Path) -> N
 
 
 def test_a_killed_sweep_is_completed_by_the_same_command_and_nothing_runs_twice(here: Path) -> None:
-    words = ("-m", "(heads,training.max_steps)=(1,12),(2,12),(4,1200),(8,12)", *LONG[1:])
+    words = ("-m", "(heads,training.max_steps)=(1,12),(2,12),(4,600),(8,12)", *LONG[1:])
     process = start(here, *words)
     wait_for_rows(process, here / "runs" / "single", 3)
     process.kill()
@@ -115,7 +99,7 @@ def test_a_killed_sweep_is_completed_by_the_same_command_and_nothing_runs_twice(
 
 
 def test_ctrl_c_in_the_second_job_of_four_ends_tidily_and_the_rerun_completes_the_sweep(here: Path) -> None:
-    words = ("-m", "(heads,training.max_steps)=(1,12),(2,800),(4,12),(8,12)", *LONG[1:])
+    words = ("-m", "(heads,training.max_steps)=(1,12),(2,500),(4,12),(8,12)", *LONG[1:])
     process = start(here, *words)
     wait_for_rows(process, here / "runs" / "single", 2)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from src.record import Record, Status
+from src.record import Record
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,6 @@ class Ended:
 
     record: Record
     folder: Path
-
-    @property
-    def status(self) -> Status:
-        return self.record.status
 
 
 Event = Started | Progress | Logged | Phase | Saved | Sampled | Ended

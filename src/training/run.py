@@ -16,7 +16,7 @@ from src.costs import Costs
 from src.errors import Diverged, RunError, Stopped
 from src.model.gpt import GPT
 from src.model.kernel_report import check_kernel
-from src.record import CONFIG, LOG, SAMPLE, Record, Status, write_atomically
+from src.record import CONFIG, LOG, SAMPLE, Record, Status, keep_rows_until, write_atomically
 from src.training.build import build
 from src.training.checkpoint import checkpoint_content, continue_text, load_checkpoint, restore, save_checkpoint
 from src.training.environment import code_identity, environment
@@ -26,7 +26,6 @@ from src.training.loop import Training, training_events
 from src.training.measure import measure_decoding, peak_memory_bytes, reset_peak_memory, utilisation
 from src.training.plan import Result, RunPlan
 from src.training.runtime import Runtime, choose_runtime, device_name, thread_count
-from src.training.sinks.jsonl import keep_rows_until
 from src.training.stop import STATUS_OF, StopFlag
 
 logger = logging.getLogger("headcount")

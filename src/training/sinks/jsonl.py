@@ -10,7 +10,7 @@ from pathlib import Path
 
 from src.errors import RunError
 from src.metrics import check_names
-from src.record import METRICS, encode_row, read_rows, write_atomically
+from src.record import METRICS, encode_row, read_rows
 from src.training.events import Event, Logged
 
 
@@ -19,8 +19,8 @@ class JsonlSink:
 
     A row is handed to the system whole, so it survives a kill of the process at any later moment. Unlike the
     other sinks this one raises: training that nobody can read afterwards had better stop.
-    Raises RunError where the file ends in half a row (`keep_rows_until` mends it), KeyError for a metric that
-    is not declared, ValueError for a step that is not above the last, OSError with the file's name where the
+    Raises RunError where the file ends in half a row (`src.record.keep_rows_until` mends it), KeyError for a metric
+    that is not declared, ValueError for a step that is not above the last, OSError with the file's name where the
     row cannot be written.
     """
 
@@ -56,18 +56,6 @@ class JsonlSink:
             with suppress(OSError):
                 os.ftruncate(self._file, before)
             raise OSError(error.errno, f"{error.strerror}; the metrics cannot be written", str(self._path)) from error
-
-
-def keep_rows_until(folder: Path, step: int) -> None:
-    """Drops the rows beyond `step` and a torn last line, at once; for a run that goes on after `step`.
-
-    The dropped steps are trained and logged again, so each step stands in the file once.
-    Raises RunError where a line before the last is broken.
-    """
-    path = folder / METRICS
-    if path.exists():
-        kept = [row for row in read_rows(folder) if row["step"] <= step]
-        write_atomically(path, "".join(encode_row(row) + "\n" for row in kept))
 
 
 def _last_step(folder: Path) -> int:

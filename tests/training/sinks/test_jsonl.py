@@ -11,9 +11,9 @@ import pytest
 
 from src import ROOT
 from src.errors import RunError
-from src.record import METRICS, read_rows
+from src.record import METRICS, keep_rows_until, read_rows
 from src.training.events import Logged, Progress
-from src.training.sinks.jsonl import JsonlSink, keep_rows_until
+from src.training.sinks.jsonl import JsonlSink
 
 
 def write_steps(folder: Path, steps: range, segment: int = 1) -> None:

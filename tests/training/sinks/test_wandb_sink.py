@@ -12,10 +12,9 @@ import pytest
 
 from src import ROOT
 from src.config import Config
-from src.record import METRICS, SAMPLE
+from src.record import METRICS, SAMPLE, keep_rows_until
 from src.training.events import Ended
 from src.training.sinks import open_sinks, wandb_sink
-from src.training.sinks.jsonl import keep_rows_until
 from src.training.sinks.wandb_sink import WandbSink
 from tests.training.sinks.conftest import MakeRun, StandIn
 from tests.training.sinks.wandb_play import PARENT, MakeLogger, inspect, play
