@@ -17,7 +17,7 @@ from pyarrow import csv, parquet
 
 from src.attention_kinds import own_settings
 from src.errors import RunError
-from src.export.columns import FORMER, Columns, Kind
+from src.export.columns import FORMER, NO_COLUMNS, Columns, Kind
 from src.record import Record, encode
 
 Row = dict[str, Any]
