@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import stats
-from statsmodels.regression.mixed_linear_model import MixedLM
 
+from analysis.findings import AnalysisError
+from analysis.mixed import MixedPair, mixed_model
 from analysis.stats import family_p, holm, sign_flip_p, signs_for, t_interval
 from src.metrics import METRICS
 
@@ -33,11 +34,10 @@ def other_tests(values: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     low, high = t_interval(differences, 0.95)
     p_t = np.array([_p(stats.ttest_1samp(column[np.isfinite(column)], 0.0)) for column in differences.T])
     flips, family = sign_flip_p(differences, signs), family_p(differences, signs)
-    mixed = mixed_model(values)
+    mixed = _mixed(values)
     rows = []
     for c, arm in enumerate(others):
         a, b = values[first].dropna(), values[arm].dropna()
-        estimate = mixed.get(arm, (np.nan, np.nan))
         rows.append(
             {
                 "earlier": first,
@@ -52,8 +52,8 @@ def other_tests(values: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
                 "p_flips_family": float(family[c]),
                 "p_welch": _p(stats.ttest_ind(b, a, equal_var=False)),
                 "p_permutation": unpaired_permutation_p(a.to_numpy(), b.to_numpy(), rng),
-                "mixed": estimate[0],
-                "mixed_p": estimate[1],
+                "mixed": mixed[arm].difference if arm in mixed else np.nan,
+                "mixed_p": mixed[arm].p if arm in mixed else np.nan,
             }
         )
     return pd.DataFrame(rows)
@@ -72,24 +72,6 @@ def page_trend(values: pd.DataFrame, metric: str) -> tuple[float, float] | None:
     return float(better.pvalue), float(worse.pvalue)
 
 
-def mixed_model(values: pd.DataFrame) -> dict[Any, tuple[float, float]]:
-    """Difference from the first arm and its p for each other arm; empty where the model cannot be fitted."""
-    others = list(values.columns)[1:]
-    table = values.stack().reset_index()
-    table.columns = ["seed", "arm", "y"]
-    design = np.column_stack([np.ones(len(table)), *(table["arm"] == arm for arm in others)]).astype(float)
-    if len(table) <= design.shape[1] + 1 or not table["y"].std() > 0:
-        return {}
-    scale = float(table["y"].std())
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a variance at its bound of 0 is no trouble here
-            fitted: Any = MixedLM(table["y"].to_numpy() / scale, design, groups=table["seed"].to_numpy()).fit()
-    except (np.linalg.LinAlgError, ValueError):
-        return {}
-    return {arm: (float(fitted.params[c + 1]) * scale, float(fitted.pvalues[c + 1])) for c, arm in enumerate(others)}
-
-
 def unpaired_permutation_p(a: np.ndarray, b: np.ndarray, rng: np.random.Generator, draws: int = 2000) -> float:
     """Two-sided p of the difference of means when runs are dealt to the two arms anew (scipy, Welch's t)."""
     if min(len(a), len(b)) < 2:
@@ -98,6 +80,15 @@ def unpaired_permutation_p(a: np.ndarray, b: np.ndarray, rng: np.random.Generato
         warnings.simplefilter("ignore", RuntimeWarning)  # runs that are all alike
         found = stats.permutation_test((a, b), _welch, vectorized=True, n_resamples=draws, rng=rng)
     return float(found.pvalue)
+
+
+def _mixed(values: pd.DataFrame) -> dict[Any, MixedPair]:
+    """Each arm with the first by the mixed model; empty where it cannot be fitted."""
+    try:
+        fitted = mixed_model(values.to_numpy(), list(values.columns))
+    except (AnalysisError, np.linalg.LinAlgError):
+        return {}
+    return {pair.later: pair for pair in fitted.pairs if pair.earlier == values.columns[0]}
 
 
 def _welch(x: np.ndarray, y: np.ndarray, axis: int = -1) -> np.ndarray:

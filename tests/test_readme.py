@@ -143,10 +143,10 @@ def test_a_sweep_is_planned_run_shown_exported_and_judged(tmp_path: Path) -> Non
     assert (len(runs), set(runs["status"]), set(steps["run_id"])) == (4, {"finished"}, set(runs["run_id"]))
     account = json.loads((out / "manifest.json").read_text())
     assert {run["run_id"] for run in account["planned"]} == set(runs["run_id"])
-    assert "INCONCLUSIVE" in said(command("analysis.report"))  # two seeds
+    assert "Not settled" in said(command("analysis.report"))  # two seeds
     page = (out / "report.html").read_text()
     assert page.count("<svg") >= 2
-    assert "INCONCLUSIVE" in page
+    assert "Not settled" in page
     wrong_methods = said(command("analysis.pitfalls"))
     assert wrong_methods.count("   mistake ") == wrong_methods.count("   wrong ") == 7
 

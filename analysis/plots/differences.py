@@ -40,8 +40,8 @@ def draw(verdict: Verdict, ax: Axes, beside: Any) -> Axes:
     ax.errorbar([], [], [], color=GRID, marker="D", capsize=3, label="mean, 95% interval of all pairs together")
     count_axis(ax, verdict.arms.index, verdict.factor)
     worse = "up is worse" if METRICS[verdict.metric].better == "lower" else "up is better"
-    ax.set_ylabel(f"{axis_name(verdict.metric, verdict.unit)}, minus {verdict.factor}={beside}; {worse}")
-    ax.yaxis.label.set_fontsize(8)
+    ax.set_ylabel(f"difference in {axis_name(verdict.metric, verdict.unit)}")
+    ax.set_title(worse, fontsize=8, fontweight="normal", loc="left")
     legend_below(ax, columns=2)
     return ax
 

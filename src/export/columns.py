@@ -86,7 +86,7 @@ FORMER = {
 _ONLY_OF_LATENT = {"geometry.latent_dim", "geometry.rope_dim"}  # latent_dim and rope_dim, but 0 where there is none
 _OF_A_PLAN = {"config.sweep.control", "config.sweep.varying", "config.sweep.pilot"}
 """What a sweep asks for as a whole: the manifest's plans tell it."""
-_NO_COLUMNS = FORMER.keys() | _ONLY_OF_LATENT | _OF_A_PLAN
+NO_COLUMNS = FORMER.keys() | _ONLY_OF_LATENT | _OF_A_PLAN
 
 _WHOLE = {"bytes", "bytes/token", "tokens", "steps", "FLOPs/token"}
 
@@ -104,7 +104,7 @@ def run_columns() -> Columns:
         **{f"code.{name}": kind for name, kind in _CODE.items()},
         **{f"environment.{name}": kind for name, kind in _ENVIRONMENT.items()},
     }
-    return {name: kind for name, kind in columns.items() if name not in _NO_COLUMNS}
+    return {name: kind for name, kind in columns.items() if name not in NO_COLUMNS}
 
 
 def identity(columns: Columns) -> list[str]:

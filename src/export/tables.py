@@ -17,7 +17,7 @@ from pyarrow import csv, parquet
 
 from src.attention_kinds import own_settings
 from src.errors import RunError
-from src.export.columns import FORMER, Columns, Kind
+from src.export.columns import FORMER, NO_COLUMNS, Columns, Kind
 from src.record import Record, encode
 
 Row = dict[str, Any]
@@ -131,7 +131,7 @@ def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 def _is_unknown(name: str, columns: Columns) -> bool:
     """Settings alone: what else a record holds and nobody declared decides no result."""
-    return name.startswith("config.") and name not in columns and name not in FORMER
+    return name.startswith("config.") and name not in columns and name not in NO_COLUMNS
 
 
 def table_of(rows: Iterable[Row], columns: Columns) -> pa.Table:
