@@ -148,7 +148,7 @@ def test_a_sweep_is_planned_run_shown_exported_and_judged(tmp_path: Path) -> Non
     assert page.count("<svg") >= 2
     assert "Not settled" in page
     wrong_methods = said(command("analysis.pitfalls"))
-    assert wrong_methods.count("   mistake ") == wrong_methods.count("   wrong ") == 7
+    assert wrong_methods.count("   mistake ") == wrong_methods.count("   wrong ") == 10
 
 
 def test_help_shows_groups_settings_and_three_examples(tmp_path: Path) -> None:
