@@ -62,7 +62,7 @@ def fail(error: UserError) -> NoReturn:
 
 
 def one_line(kind: str, message: str) -> str:
-    """An error's type and the first line of its message.
+    r"""An error's type and the first line of its message.
 
     >>> one_line("ValueError", "no luck\nat all"), one_line("MemoryError", "")
     ('ValueError: no luck', 'MemoryError')

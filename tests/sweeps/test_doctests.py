@@ -7,12 +7,12 @@ from types import ModuleType
 
 import pytest
 
-from src import record, run_status
+from src import errors, run_status
 from src.sweeps import grid
 from src.sweeps.launchers import processes
 
 
-@pytest.mark.parametrize("module", [grid, processes, record, run_status])
+@pytest.mark.parametrize("module", [grid, processes, errors, run_status])
 def test_examples(module: ModuleType) -> None:
     result = doctest.testmod(module)
     assert result.attempted > 0

@@ -42,6 +42,7 @@ def test_ray_runs_jobs_and_the_record_says_where(here: Path) -> None:  # noqa: F
     assert len({place["job_id"] for place in places}) == 4
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of the Optuna sweeper, which sets what a newer Optuna deprecates
 @needs("optuna", "uv sync --extra optuna")
 def test_optuna_proposes_jobs_and_chooses_the_one_with_the_lowest_loss(here: Path) -> None:  # noqa: F811
     sweeper = (
