@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.conclusion import Better, Claim, Pair
-from analysis.findings import AnalysisError, some
-from analysis.intervals import CONFIDENCE
-from analysis.numbers import p_shown
-from analysis.pairing import Pairing, pairing_of
+from analysis.findings import some
 from analysis.planner import Plan, seeds_to_settle
+from analysis.rule.conclusion import Better, Claim, Pair
+from analysis.rule.intervals import CONFIDENCE
+from analysis.rule.sentences import p_shown
 from analysis.verdict import Verdict
 
 _MOST_PAIRS = 45
@@ -48,7 +47,7 @@ def how_sure(verdict: Verdict) -> str:
     lost = [f"{rate.diverged} of {rate.ended} at {arm}" for arm, rate in conclusion.rates.items() if rate.diverged]
     if lost:
         parts.append(f"diverged: {some(lost, 8)}")
-    gained = pairing(verdict)
+    gained = verdict.pairing
     if gained is not None:
         parts.append(gained.sentence.rstrip(".").replace("Sharing seeds", "sharing seeds"))
     coverage = verdict.coverage
@@ -116,20 +115,10 @@ def means(verdict: Verdict) -> str:
     return "; ".join(f"{verdict.factor}={arm}: {_mean(verdict, arm)}" for arm in verdict.arms.index)
 
 
-def pairing(verdict: Verdict) -> Pairing | None:
-    """What sharing seeds gained; None where they are not shared or nothing varies."""
-    if verdict.conclusion is None or not verdict.conclusion.method.startswith("paired"):
-        return None
-    try:
-        return pairing_of(verdict.cells.values.to_numpy())
-    except AnalysisError:
-        return None
-
-
 def seeds_to_come(verdict: Verdict) -> Plan | None:
     """How many seeds would settle an open question; None where these runs cannot tell."""
     conclusion, values = verdict.conclusion, verdict.cells.values.dropna()
-    if conclusion is None or conclusion.answer != "not_settled" or pairing(verdict) is None or len(values) < 3:
+    if conclusion is None or conclusion.answer != "not_settled" or verdict.pairing is None or len(values) < 3:
         return None
     if any(rate.diverged for rate in conclusion.rates.values()):
         return None

@@ -1,4 +1,4 @@
-"""From the table of runs to verdicts: what each experiment that it holds says. The rule itself: analysis.answer."""
+"""From the table of runs to verdicts: what each experiment that it holds says. The rule itself: analysis.rule."""
 
 from __future__ import annotations
 
@@ -9,20 +9,30 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.arms import arms, matched, matching_findings, spread_findings
-from analysis.cells import Cells, Coverage, at_common_step, cells, findings_of, unequal_tokens
+from analysis.cells import (
+    Cells,
+    Coverage,
+    arms,
+    at_common_step,
+    cells,
+    findings_of,
+    matched,
+    matching_findings,
+    spread_findings,
+    unequal_tokens,
+)
+from analysis.checks.control import Control, compare_with_control, take_controls
+from analysis.checks.convergence import Convergence, convergence
+from analysis.checks.frontier import Frontier, frontier
+from analysis.checks.sensitivity import Stretch, sensitivity
 from analysis.compare import Condition, Group, mixture, not_alike, refuse_copies, split, varied
-from analysis.conclude import conclude
-from analysis.conclusion import Conclusion, Pair
-from analysis.control import Control, compare_with_control, take_controls
-from analysis.convergence import Convergence, convergence
 from analysis.findings import AnalysisError, Finding, caution, some
-from analysis.frontier import Frontier, frontier
 from analysis.load import refuse_repeated_ids, typed, with_planned
 from analysis.question import NONE, Margin, Question
-from analysis.sensitivity import Stretch, sensitivity
-from analysis.stats import pooled_sd
-from analysis.wording import Wording
+from analysis.rule.conclude import conclude
+from analysis.rule.conclusion import Conclusion, Pair
+from analysis.rule.sentences import Wording
+from analysis.stats import Pairing, pairing_of, pooled_sd
 from src.metrics import METRICS, unit_of
 from src.randomness import stream_seed
 
@@ -99,6 +109,16 @@ class Verdict:
     def pair(self, arm: Any, other: Any) -> Pair | None:
         """Two arms compared, the smaller one first."""
         return next((pair for pair in self.pairs if {pair.earlier, pair.later} == {arm, other}), None)
+
+    @property
+    def pairing(self) -> Pairing | None:
+        """What sharing seeds gained; None where they are not shared or nothing varies."""
+        if self.conclusion is None or not self.conclusion.method.startswith("paired"):
+            return None
+        try:
+            return pairing_of(self.cells.values.to_numpy())
+        except AnalysisError:
+            return None
 
     @property
     def cautions(self) -> tuple[Finding, ...]:

@@ -301,7 +301,7 @@ def test_the_table_that_was_given_is_left_as_it_was(make_runs: MakeRuns, noisy: 
 
 def test_the_analysis_loads_nothing_heavy() -> None:
     program = (
-        "import sys, analysis.verdict, analysis.summary, analysis.tuning;"
+        "import sys, analysis.verdict, analysis.summary, analysis.compare;"
         "print([name for name in ('torch', 'hydra', 'wandb', 'omegaconf', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
