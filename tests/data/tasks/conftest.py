@@ -33,7 +33,15 @@ MAX_RETRIEVAL = make(MaxRetrieval, directions=3, features=4)
 FARTHEST_POINT = make(FarthestPoint, features=5)
 TASKS = [COPY, INDUCTION, RECALL, MARKOV, TWO_LOOKUPS, MAX_RETRIEVAL, FARTHEST_POINT]
 TOKEN_TASKS = [task for task in TASKS if isinstance(task.io_spec, TokenSpec)]
-LENGTHS = {"copy": 64, "induction": 32, "recall": 40, "markov": 60, "two_lookups": 13, "max_retrieval": 9, "farthest_point": 7}
+LENGTHS = {
+    "copy": 64,
+    "induction": 32,
+    "recall": 40,
+    "markov": 60,
+    "two_lookups": 13,
+    "max_retrieval": 9,
+    "farthest_point": 7,
+}
 
 
 def named(value: Any) -> str | None:
