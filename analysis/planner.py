@@ -91,6 +91,7 @@ def seeds_to_settle(
     *,
     better: Literal["lower", "higher"] = "lower",
     goal: Goal = "answer",
+    control: bool = False,
     power: float = POWER,
     most: int = _TOTALS[-1],
     futures: int = FUTURES,
@@ -98,8 +99,8 @@ def seeds_to_settle(
 ) -> Plan:
     """How many seeds in all would settle what the pilot leaves open.
 
-    `pilot`: the metric by seed and arm, from the seeds that all arms share. Raises AnalysisError under two such
-    seeds or arms.
+    `pilot`: the metric by seed and arm, from the seeds that all arms share; with a `control`, in its last column. Raises
+    AnalysisError under two such seeds or arms.
     """
     complete = pilot[np.isfinite(pilot).all(axis=1)]
     n, k = complete.shape
@@ -111,7 +112,7 @@ def seeds_to_settle(
     paths = _futures(values, totals[-1], futures, rng)
     settled, answers = {}, {}
     for total in totals:
-        judged = judge_many(paths[:, :total], margin, resamples=_RESAMPLES)
+        judged = judge_many(paths[:, :total], margin, resamples=_RESAMPLES, control=control)
         settled[total] = _reached(judged, goal)
         answers[total] = _answers(judged)
     shares = {total: float(hit.mean()) for total, hit in settled.items()}

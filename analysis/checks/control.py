@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.cells import Cells
 from analysis.compare import Group, conditions, plain
 from analysis.load import FINISHED
-from analysis.question import Margin, Question
-from analysis.rule.conclude import conclude
-from analysis.rule.conclusion import Pair
+from analysis.question import Question
+from analysis.rule.conclusion import Conclusion, Pair
 from analysis.rule.sentences import Wording, listed
-from src.metrics import METRICS
 
 _FOLLOW_THE_CONTROL = ("heads", "kv_heads", "head_dim", "latent_dim", "rope_dim", "regime")
 """Settings that a control may have otherwise without being another experiment: what its own kind derives."""
@@ -31,12 +28,26 @@ class Beside:
 
 
 @dataclass(frozen=True)
+class ControlRuns:
+    """The runs of a control that are otherwise like the arms'. `values` by seed, NaN where a run `diverged`; `cache`
+    in bytes. `left_out`: runs that ended for another reason than their result, or have not ended.
+    """
+
+    name: str
+    values: pd.Series
+    diverged: pd.Series
+    left_out: int
+    cache: float
+
+
+@dataclass(frozen=True)
 class Control:
-    """`arms`: each arm beside the control, in one family of its own (all pairs of arms and control, 95%)."""
+    """`arms`: each arm beside the control, in the one family of all pairs. `diverged`: of its runs that ended."""
 
     name: str
     mean: float
     seeds: int
+    diverged: int
     left_out: int
     arms: tuple[Beside, ...]
     sentence: str
@@ -60,16 +71,8 @@ def take_controls(table: pd.DataFrame, question: Question) -> tuple[pd.DataFrame
     return table[~is_control], table[is_control]
 
 
-def compare_with_control(
-    group: Group,
-    controls: pd.DataFrame | None,
-    question: Question,
-    found: Cells,
-    margin: Margin,
-    table: pd.DataFrame,
-    words: Wording,
-) -> Control | None:
-    """Each arm of a group beside its control; None where there is none that is otherwise alike."""
+def control_of(group: Group, controls: pd.DataFrame | None, question: Question) -> ControlRuns | None:
+    """The control's runs that fit a group; None where there is none that is otherwise alike and ended."""
     if controls is None:
         return None
     ignored = {name for name, _ in question.control} | {*_FOLLOW_THE_CONTROL, *question.varying}
@@ -80,29 +83,58 @@ def compare_with_control(
         if name in ignored or mine is None:
             continue
         alike &= settings[name].map(lambda value, mine=mine: value is None or value == mine).to_numpy()
-    own = controls[alike]
+    order = [name for name in ("started_at", "run_id") if name in controls]
+    own = controls[alike & controls["seed"].notna()].sort_values(order, kind="stable")
     numbers = own[question.metric].astype(float)
-    usable = own[(own["status"] == FINISHED) & np.isfinite(numbers)].drop_duplicates("seed")
-    if usable.empty:
+    finished = own["status"] == FINISHED
+    counted = own[finished & np.isfinite(numbers)].drop_duplicates("seed")
+    lost = own[(own["status"] == "diverged") | (finished & ~np.isfinite(numbers))].drop_duplicates("seed")
+    lost = lost[~lost["seed"].isin(counted["seed"])]
+    ended = pd.concat([counted, lost])
+    if counted.empty:
         return None
-    values = found.values.copy()
+    seeds = ended["seed"].astype(int).to_list()
+    diverged = pd.Series([False] * len(counted) + [True] * len(lost), index=seeds)
+    values = pd.Series(ended[question.metric].astype(float).to_list(), index=seeds).where(~diverged)
     name = ",".join(f"{key}={value}" for key, value in question.control if key not in ("heads",))
-    by_seed = usable.set_index(usable["seed"].astype(int))[question.metric].astype(float)
-    values = values.reindex(sorted({*values.index, *by_seed.index}))
-    both = pd.concat([by_seed.reindex(values.index).rename(name), values.astype(float)], axis=1)
-    better = "lower" if METRICS[question.metric].better == "lower" else "higher"
-    said = conclude(both.to_numpy(), list(both.columns), margin.value, better=better, ordered=False, wording=words)
-    cache = float(usable["cache/bytes"].astype(float).mean()) if "cache/bytes" in usable else np.nan
+    cache = float(counted["cache/bytes"].astype(float).mean()) if "cache/bytes" in counted else np.nan
+    return ControlRuns(name, values, diverged, len(own) - len(ended), cache)
+
+
+def with_control(
+    values: pd.DataFrame, diverged: pd.DataFrame, control: ControlRuns
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Seeds by arms and control: the control is the last column, under its name."""
+    seeds = sorted({*values.index, *control.values.index})
+    ended = control.diverged.reindex(seeds, fill_value=False)
+    both = values.reindex(seeds).assign(**{control.name: control.values.reindex(seeds)})
+    return both, diverged.reindex(seeds, fill_value=False).assign(**{control.name: ended})
+
+
+def beside_control(
+    control: ControlRuns | None, conclusion: Conclusion | None, table: pd.DataFrame, words: Wording
+) -> Control | None:
+    """Each arm beside the control, read off the conclusion's own pairs; `table`: one row an arm."""
+    if control is None or conclusion is None:
+        return None
     beside = []
-    for arm in found.arms:
-        own_cache = float(table.at[arm, "cache/bytes"]) if "cache/bytes" in table else np.nan  # pyright: ignore
-        ratio = own_cache / cache if np.isfinite(own_cache) and cache > 0 else None
-        beside.append(Beside(arm, said.pair(name, arm), ratio))
-    sentence = _sentence(name, beside, margin, words)
-    return Control(name, float(by_seed.mean()), len(usable), len(own) - len(usable), tuple(beside), sentence)
+    for pair in conclusion.beside:
+        known = "cache/bytes" in table and pair.later in table.index
+        cache = float(table.at[pair.later, "cache/bytes"]) if known else np.nan  # pyright: ignore
+        ratio = cache / control.cache if np.isfinite(cache) and control.cache > 0 else None
+        beside.append(Beside(pair.later, pair, ratio))
+    return Control(
+        control.name,
+        float(control.values.mean()),
+        int(control.values.notna().sum()),
+        int(control.diverged.sum()),
+        control.left_out,
+        tuple(beside),
+        _sentence(control.name, beside, conclusion.margin, words),
+    )
 
 
-def _sentence(name: str, arms: list[Beside], margin: Margin, words: Wording) -> str:
+def _sentence(name: str, arms: list[Beside], margin: float, words: Wording) -> str:
     """'Beside attention=grouped: latent_dim 16 (9% of the cache) and ... lie within 0.01 nats; ... is worse.'"""
 
     def said(chosen: list[Beside]) -> str:
@@ -116,7 +148,7 @@ def _sentence(name: str, arms: list[Beside], margin: Margin, words: Wording) -> 
     rest = [b for b in arms if b not in within and b not in worse and b not in better]
     parts = []
     if within:
-        parts.append(f"within {words.amount(margin.value)}: {said(within)}")
+        parts.append(f"within {words.amount(margin)}: {said(within)}")
     for chosen, word in ((better, "better"), (worse, "worse")):
         if chosen:
             parts.append(f"{word}: {said(chosen)}")

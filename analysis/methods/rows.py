@@ -1,4 +1,4 @@
-"""`python -m analysis.methods`: simulates the verdict's sentences and writes METHODS.md's tables.
+"""The rows that `python -m analysis.methods` measures, kept in a file, and the tables of METHODS.md that they make.
 
 Finished rows are kept in a file and not measured again, as long as the rule's own code is the same; a run that was
 stopped goes on where it was. The text of METHODS.md is written by hand; only what stands between its `measured`
@@ -21,29 +21,38 @@ import numpy as np
 import pandas as pd
 
 from analysis.methods.candidates import improvement_coverage, interval_coverage, iqm_coverage
-from analysis.methods.trials import CURVES, NOISES, SETTINGS, SIZES, Cell, measure
+from analysis.methods.trials import CURVES, FURTHER, NOISES, SETTINGS, SIZES, Cell, measure
 from src.randomness import stream_seed
 
 ANALYSIS = Path(__file__).parents[1]
 METHODS = ANALYSIS / "METHODS.md"
 KEPT = Path("runs") / "methods" / "rows.jsonl"
-RULE = (
-    *("rule/answer", "rule/intervals", "rule/critical", "planner"),
-    *("methods/trials", "methods/candidates", "methods/planned"),
-)
+RULE = ("rule/answer", "rule/intervals", "rule/critical", "methods/trials")
+ALSO = {
+    "power_row": ("planner", "methods/planned"),
+    "tried_row": ("methods/candidates",),
+    "arms_row": ("methods/candidates", "stats"),
+}
 Row = dict[str, Any]
 Job = tuple[str, Callable[..., Row], tuple[object, ...]]
 
 
 @cache
-def version() -> str:
-    """A hash of the code that a row depends on."""
-    text = b"".join((ANALYSIS / f"{name}.py").read_bytes() for name in RULE)
+def version(call: str = "sentence_row") -> str:
+    """A hash of the code that a row of one kind depends on."""
+    text = b"".join((ANALYSIS / f"{name}.py").read_bytes() for name in (*RULE, *ALSO.get(call, ())))
     return hashlib.sha256(text).hexdigest()[:12]
 
 
+NEAR, AGAIN = 0.045, 10_000
+"""A row above NEAR is measured again with so many other studies, and their share stands."""
+
+
 def sentence_row(cell: Cell, studies: int) -> Row:
-    return {"name": cell.name, **measure(cell, studies).as_dict()}
+    found = measure(cell, studies)
+    if found.wrong > NEAR and studies < AGAIN:
+        found = measure(cell, AGAIN, seed=1)
+    return {"name": cell.name, **found.as_dict()}
 
 
 ARMS: dict[str, Callable[[int, np.random.Generator], pd.DataFrame]] = {
@@ -63,12 +72,13 @@ def arms_row(name: str, studies: int) -> Row:
 def finished(kept: Path, studies: int) -> dict[str, Row]:
     """The rows of this very rule with at least so many studies; a line cut short by a stop is left out."""
     rows: dict[str, Row] = {}
+    current = {version(call) for call in ("sentence_row", *ALSO)}
     for line in kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []:
         try:
             row = json.loads(line)
         except json.JSONDecodeError:
             continue
-        if row.get("version") == version() and row.get("asked", 0) >= studies:
+        if row.get("version") in current and row.get("asked", 0) >= studies:
             rows[row["name"]] = row
     return rows
 
@@ -84,9 +94,9 @@ def run(jobs: Iterable[Job], kept: Path, studies: int, workers: int) -> dict[str
         ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool,
         kept.open("a", encoding="utf-8") as file,
     ):
-        waiting = [pool.submit(call, *arguments) for _, call, arguments in left]
+        waiting = {pool.submit(call, *arguments): call.__name__ for _, call, arguments in left}
         for done in as_completed(waiting):
-            row = {**done.result(), "version": version(), "asked": studies}
+            row = {**done.result(), "version": version(waiting[done]), "asked": studies}
             rows[row["name"]] = row
             file.write(json.dumps(row) + "\n")
             file.flush()
@@ -116,6 +126,19 @@ def wrong_table(rows: dict[str, Row]) -> str:
                 line.append(f"{max(share for share, _ in found):.3f}")
             lines.append(line)
     return markdown(["noise", "margin", "seed SD", *(f"n = {n}" for n in SIZES)], lines)
+
+
+def further_table(rows: dict[str, Row]) -> str:
+    """Of each kind of further studies: the largest share of wrong sentences over all curves."""
+    sizes = sorted({n for row in FURTHER for n in row.sizes})
+    lines = []
+    for further in FURTHER:
+        line = [further.about]
+        for n in sizes:
+            found = [rows[cell.name]["wrong"] for cell in further.cells(n)] if n in further.sizes else []
+            line.append(f"{max(found):.3f}" if found else "")
+        lines.append(line)
+    return markdown(["studies", *(f"n = {n}" for n in sizes)], lines)
 
 
 def settled_table(rows: dict[str, Row], noise: str) -> str:

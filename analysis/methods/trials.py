@@ -45,13 +45,16 @@ def t3(rng: Rng, size: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True)
 class Noise:
-    """`wide`: the last arm scatters WIDE times as much. `lost`: share of its worst runs that diverge.
-    `missing`: some runs are not there, for reasons of their own."""
+    """`wide`: the last arm scatters WIDE times as much. `lost`: share of the worst runs of the last `lost_arms` arms
+    that diverge. `missing`: some runs are not there, for reasons of their own. `neighbours`: the correlation of what
+    is an arm's own with that of the arm before it."""
 
     kind: str = "normal"
     wide: bool = False
     lost: float = 0.0
     missing: bool = False
+    lost_arms: int = 1
+    neighbours: float = 0.0
 
 
 NOISES: dict[str, Noise] = {
@@ -65,6 +68,14 @@ NOISES: dict[str, Noise] = {
     "one arm's worst 10% diverge": Noise(lost=0.10),
     "one arm's worst 38% diverge": Noise(lost=0.38),
 }
+FURTHER_NOISES: dict[str, Noise] = {
+    "normal, neighbours alike (0.7)": Noise(neighbours=0.7),
+    "two arms' worst 10% diverge": Noise(lost=0.10, lost_arms=2),
+    "two arms' worst 38% diverge": Noise(lost=0.38, lost_arms=2),
+}
+"""Measured beside the others, at one spread."""
+CONTROL = 2.0
+"""The mean of a control, in margins: below some arms, above others, and at one margin from two of a falling curve."""
 KINDS = {"normal": normal, "lognormal": lognormal, "t3": t3}
 
 
@@ -84,31 +95,48 @@ class Truth:
 
 
 def draw(
-    curve: str, noise: str, sd: float, n: int, studies: int, rng: Rng
+    curve: str,
+    noise: str,
+    sd: float,
+    n: int,
+    studies: int,
+    rng: Rng,
+    control: bool = False,
+    paired: bool = True,
 ) -> tuple[Float[Array, "studies n k"], Bool[Array, "studies n k"]]:
-    """Losses (NaN where a run gave none) and which runs diverged."""
-    means, shape = np.array(CURVES[curve]) * MARGIN, NOISES[noise]
+    """Losses (NaN where a run gave none) and which runs diverged. With a `control`, it is the last column, and what
+    `noise` says of the last arm is said of it. Not `paired`: a seed gives nothing to all arms."""
+    means, shape = means_of(curve, control), (NOISES | FURTHER_NOISES)[noise]
     k, make = len(means), KINDS[shape.kind]
-    scatter = np.sqrt(1 - PAIRING) * make(rng, (studies, n, k))
+    own = make(rng, (studies, n, k))
+    for arm in range(1, k if shape.neighbours else 0):
+        own[..., arm] = shape.neighbours * own[..., arm - 1] + np.sqrt(1 - shape.neighbours**2) * own[..., arm]
+    scatter = np.sqrt(1 - PAIRING) * own
     scatter[..., -1] *= WIDE if shape.wide else 1.0
-    scatter += np.sqrt(PAIRING) * make(rng, (studies, n, 1))
+    scatter += np.sqrt(PAIRING) * make(rng, (studies, n, 1 if paired else k))
     losses = means + sd * scatter
     diverged = np.zeros(losses.shape, dtype=bool)
     if shape.lost:
-        diverged[..., -1] = scatter[..., -1] > stats.norm.isf(shape.lost)
+        last = slice(-shape.lost_arms, None)
+        diverged[..., last] = scatter[..., last] > stats.norm.isf(shape.lost)
     if shape.missing:
         losses[:, 0, 1] = losses[:, 1, 3] = losses[:, 0, 4] = np.nan
     return np.where(diverged, np.nan, losses), diverged
 
 
-def truth_of(curve: str, noise: str, sd: float, rng: Rng) -> Truth:
+def means_of(curve: str, control: bool = False) -> Float[Array, " k"]:
+    """True means, the control's last."""
+    return np.array([*CURVES[curve], *([CONTROL] if control else [])]) * MARGIN
+
+
+def truth_of(curve: str, noise: str, sd: float, rng: Rng, control: bool = False, paired: bool = True) -> Truth:
     """By the means exactly; by rank (a diverged run is worst) from 100,000 drawn seeds."""
-    means = np.array(CURVES[curve]) * MARGIN
+    means = means_of(curve, control)
     worse = means[None, :] > means[:, None]
-    losses, diverged = draw(curve, noise, sd, 100_000, 1, rng)
+    losses, diverged = draw(curve, noise, sd, 100_000, 1, rng, control, paired)
     ranked = np.where(diverged[0], np.inf, losses[0])
     share = (ranked[:, None, :] > ranked[:, :, None]).mean(axis=0)
-    return Truth(means, worse, share > share.T if NOISES[noise].lost else worse)
+    return Truth(means, worse, share > share.T if (NOISES | FURTHER_NOISES)[noise].lost else worse)
 
 
 # How often a sentence is wrong: studies of a known truth, judged by the very code that judges real ones.
@@ -130,10 +158,13 @@ class Cell:
     n: int
     margin: float
     sd: float
+    paired: bool = True
+    control: bool = False
 
     @property
     def name(self) -> str:
-        return f"{self.curve} | {self.noise} | n={self.n} | margin={self.margin:g} | sd={self.sd:g}"
+        beyond = (" | control" if self.control else "") + ("" if self.paired else " | unpaired")
+        return f"{self.curve} | {self.noise} | n={self.n} | margin={self.margin:g} | sd={self.sd:g}{beyond}"
 
 
 @dataclass(frozen=True)
@@ -162,16 +193,47 @@ def cells() -> Iterator[Cell]:
                     yield Cell(curve, noise, n, margin, sd)
 
 
+@dataclass(frozen=True)
+class Further:
+    """A row of the table of further studies: what sets them apart from those of `cells`, and the seeds tried."""
+
+    about: str
+    noise: str
+    paired: bool = True
+    control: bool = False
+    sizes: tuple[int, ...] = SIZES
+
+    def cells(self, n: int) -> list[Cell]:
+        return [Cell(curve, self.noise, n, *SETTINGS[1], self.paired, self.control) for curve in CURVES]
+
+
+FURTHER = (
+    Further("a control", "normal", control=True),
+    Further("a control, 4x as wide", "normal, one arm 4x", control=True),
+    Further("a control, 4x as wide, lognormal", "lognormal, one arm 4x", control=True),
+    Further("a control, its worst 10% diverge", "one arm's worst 10% diverge", control=True),
+    Further("not paired", "normal", paired=False),
+    Further("not paired, one arm 4x", "normal, one arm 4x", paired=False),
+    Further("not paired, lognormal, one arm 4x", "lognormal, one arm 4x", paired=False),
+    *(Further(noise, noise) for noise in FURTHER_NOISES),
+    Further("many seeds", "normal", sizes=(80, 200)),
+    Further("many seeds, lognormal, one arm 4x", "lognormal, one arm 4x", sizes=(80, 200)),
+)
+
+
 def measure(cell: Cell, studies: int = STUDIES, seed: int = 0, judge: Judge = judge_many) -> Result:
     """One row; the same however many others are measured. `judge` can be another rule, to see it fail."""
     rng = np.random.default_rng(stream_seed(seed, "bootstrap", "trials", cell.name))
-    truth = truth_of(cell.curve, cell.noise, cell.sd, rng)
+    truth = truth_of(cell.curve, cell.noise, cell.sd, rng, cell.control, cell.paired)
+    beyond = {} if cell.paired and not cell.control else {"paired": cell.paired, "control": cell.control}
     parts = []
     for start in range(0, studies, _AT_ONCE):
-        values, diverged = draw(cell.curve, cell.noise, cell.sd, cell.n, min(_AT_ONCE, studies - start), rng)
-        judged = judge(values, cell.margin, diverged)
+        count = min(_AT_ONCE, studies - start)
+        values, diverged = draw(cell.curve, cell.noise, cell.sd, cell.n, count, rng, cell.control, cell.paired)
+        judged = judge(values, cell.margin, diverged, **beyond)
         wrong = false_claims(said_of(judged), judged, truth, cell.margin)
-        table = Said(judged.shown.worse, judged.shown.beyond, judged.shown.within)
+        everything = judged.shown_of_all
+        table = Said(everything.worse, everything.beyond, everything.within)
         parts.append((judged, wrong, false_claims(table, judged, truth, cell.margin)))
     code = np.concatenate([judged.code for judged, _, _ in parts])
     wrong, wrong_table = (np.concatenate([part[at] for part in parts]) for at in (1, 2))

@@ -136,7 +136,10 @@ def control_table(verdict: Verdict) -> Table | None:
         for beside in control.arms
     ]
     header = [verdict.factor, "seeds", f"minus {control.name} [95%]", f"beside {control.name}", "p", "cache / control"]
-    return Table(header, rows, f"{control.name}: {control.seeds} runs. Intervals hold for all arms and the control.")
+    lost = f", {control.diverged} more diverged" if control.diverged else ""
+    lost += f", {control.left_out} did not end" if control.left_out else ""
+    held = "" if verdict.conclusion is None else f"Intervals hold together, for {verdict.conclusion.family}."
+    return Table(header, rows, f"{control.name}: {control.seeds} runs{lost}. {held}")
 
 
 def other_tests_table(verdict: Verdict, rng: Any) -> Table | None:

@@ -1,7 +1,8 @@
 """The rule: from simultaneous intervals and a margin to one answer of a closed set. All of it stands here.
 
-Level     5% for everything that one study says, over ONE family: all pairs of its arms (analysis.rule.intervals); pairs
-          with an arm that diverged are compared by rank and spend their part of it (analysis.rule.intervals)
+Level     5% for everything that one study says, over ONE family: all pairs of its arms, and of each arm with the
+          control where there is one (analysis.rule.intervals); pairs with an arm that diverged are compared by rank and
+          spend their part of it
 Shown     later is worse than earlier     the interval lies above 0, or worse by rank
           better                          below 0, or better by rank
           beyond                          the interval lies outside [-margin, margin]
@@ -26,7 +27,7 @@ A difference is oriented so that positive means worse, whichever way the metric 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Literal
 
@@ -77,6 +78,10 @@ class Shown:
     gains_less: Square
     clarity: Float[Array, "s k k"]
 
+    def of_first(self, k: int) -> Shown:
+        """What is shown among the first k arms."""
+        return Shown(*(getattr(self, field.name)[:, :k, :k] for field in fields(self)))
+
     @classmethod
     def of(cls, intervals: Intervals, ranks: Ranks, margin: float) -> Shown:
         """From arrays with one axis of studies, positive where the later arm is worse."""
@@ -113,6 +118,8 @@ class Shown:
 class Judged:
     """`code` indexes CODES, `at` is the arm k of best_at and helps_up_to (else -1); shapes [s].
 
+    `shown` is about the arms, `shown_of_all` about arms and control (the last one); without a control they are one.
+
     `named` [s 2 2]: up to two pairs (a, b) that the sentence puts a number to; -1 where there is none.
     `refuting` [s 2]: the clearest (earlier, later) with later worse, -1 where there is none.
     """
@@ -125,6 +132,7 @@ class Judged:
     margin_refuted: Bool[Array, " s"]
     margin_supported: Bool[Array, " s"]
     shown: Shown
+    shown_of_all: Shown
     intervals: Intervals
     ranks: Ranks
 
@@ -136,8 +144,13 @@ def judge_many(
     paired: bool = True,
     ordered: bool = True,
     resamples: int | None = None,
+    control: bool = False,
 ) -> Judged:
-    """The answers of many studies; `values` larger where worse. Raises AnalysisError for a margin that is none."""
+    """The answers of many studies; `values` larger where worse. Raises AnalysisError for a margin that is none.
+
+    `control`: the last column is no arm but what each arm is set beside; it has its part in the family, none in the
+    answer.
+    """
     if not (isfinite(margin) and margin >= 0):
         raise AnalysisError(f"margin={margin}: a margin is a finite number, 0 or more, in the metric's unit")
     values = np.asarray(values, dtype=float)
@@ -145,10 +158,11 @@ def judge_many(
     ranks = compare_ranks(values, diverged)
     means = np.where(diverged.any(axis=-2, keepdims=True), np.nan, values)
     intervals = simultaneous(means, paired, np.where(ranks.share > 0, ranks.share, 1.0), resamples)
-    shown = Shown.of(intervals, ranks, margin)
+    shown_of_all = Shown.of(intervals, ranks, margin)
+    shown = shown_of_all.of_first(values.shape[-1] - control)
     code, at = _answers(shown, ordered)
     refuting = _clearest(np.where(_upper(shown.worse) & ordered, shown.clarity, 0.0))
-    steps = np.arange(values.shape[-1] - 1)
+    steps = np.arange(shown.worse.shape[-1] - 1)
     several = len(steps) > 0 and ordered
     supported = _all(shown.worse[:, steps + 1, steps], -1) & several
     contradicted = supported & (refuting[:, 0] >= 0)  # only where arms miss different seeds
@@ -162,6 +176,7 @@ def judge_many(
         _any(_upper(shown.gains_less), (1, 2)) & several,
         _all(shown.beyond[:, steps + 1, steps], -1) & several,
         shown,
+        shown_of_all,
         intervals,
         ranks,
     )
@@ -265,7 +280,25 @@ class Said:
 
 
 def said_of(judged: Judged) -> Said:
-    """The claims of each study's sentence, of which the refuted or supported 'more is always better' is one."""
+    """The claims of each study's sentences; [s, a, b] over the arms, and the control last where there is one.
+
+    The refuted or supported 'more is always better' is one of them.
+    """
+    among, everything = _said_of_arms(judged), judged.shown_of_all
+    k, of_all = judged.shown.worse.shape[1], everything.worse.shape[1]
+    if of_all == k:
+        return among
+    beside = np.zeros((of_all, of_all), dtype=bool)
+    beside[:k, k:] = beside[k:, :k] = True
+    said = Said(
+        everything.worse & ~everything.within & beside, np.zeros_like(everything.worse), everything.within & beside
+    )
+    for whole, part in ((said.worse, among.worse), (said.beyond, among.beyond), (said.within, among.within)):
+        whole[:, :k, :k] = part
+    return said
+
+
+def _said_of_arms(judged: Judged) -> Said:
     shown, code, at = judged.shown, judged.code, judged.at
     s, k = shown.worse.shape[:2]
     worse, beyond, within = (np.zeros((s, k, k), dtype=bool) for _ in range(3))

@@ -39,24 +39,29 @@ def conclude(
     ordered: bool = True,
     wording: Wording | None = None,
     resamples: int | None = None,
+    control: Any | None = None,
 ) -> Conclusion:
     """The answer for one study.
 
     `values`: the metric by seed and arm, NaN where there is none; `arms` in their order, `ordered` False where they
-    have none. `diverged`: runs that ended by their own result. Raises AnalysisError for a margin that is none, arms
-    that do not fit, and infinite values.
+    have none. `diverged`: runs that ended by their own result. `control`: its name, where the last column of `values`
+    (beyond the arms) is one; its pairs belong to the family and have no part in the answer. Raises AnalysisError for a
+    margin that is none, arms that do not fit, and infinite values.
     """
     values = np.asarray(values, dtype=float)
-    if values.ndim != 2 or values.shape[1] != len(arms) or len(set(arms)) != len(arms) or not len(arms):
-        raise AnalysisError(f"values of shape {values.shape} for arms {list(arms)}: give seeds by arms, each arm once")
+    everything = [*arms, *([] if control is None else [control])]
+    k = len(everything)
+    if values.ndim != 2 or values.shape[1] != k or len(set(everything)) != k or not len(arms):
+        raise AnalysisError(f"values of shape {values.shape} for arms {everything}: give seeds by arms, each arm once")
     flags = np.zeros(values.shape, dtype=bool) if diverged is None else np.asarray(diverged, dtype=bool)
     worse = np.where(flags, np.nan, values if better == "lower" else -values)
-    judged = judge_many(worse[None], margin, flags[None], paired, ordered, resamples)
-    pairs = _pairs(judged, arms, margin, 1.0 if better == "lower" else -1.0)
+    judged = judge_many(worse[None], margin, flags[None], paired, ordered, resamples, control is not None)
+    family = _pairs(judged, everything, margin, 1.0 if better == "lower" else -1.0)
+    pairs = tuple(pair for pair in family if control is None or pair.later != control)
     code = CODES[int(judged.code[0])]
     at = int(judged.at[0])
     ended = np.isfinite(worse) | flags
-    rates = {arm: rate_of(int(flags[:, c].sum()), int(ended[:, c].sum()), len(arms)) for c, arm in enumerate(arms)}
+    rates = {arm: rate_of(int(flags[:, c].sum()), int(ended[:, c].sum()), k) for c, arm in enumerate(arms)}
     missing, nearest = missing_of(judged, arms, margin, pairs, ordered) if code == "not_settled" else ((), None)
     draft = Conclusion(
         answer=code,
@@ -67,6 +72,7 @@ def conclude(
         missing=missing,
         nearest=nearest,
         pairs=pairs,
+        beside=tuple(pair.beside(control) for pair in family if control is not None and pair.later == control),
         rates=rates,
         margin=margin,
         better=better,
@@ -78,7 +84,7 @@ def conclude(
 
 
 def _pairs(judged: Judged, arms: Sequence[Any], margin: float, sign: float) -> tuple[Pair, ...]:
-    found, ranks, shown = judged.intervals, judged.ranks, judged.shown
+    found, ranks, shown = judged.intervals, judged.ranks, judged.shown_of_all
     p, p_beyond, p_within = found.p[0], found.p_beyond(margin)[0], found.p_within(margin)[0]
     rows = []
     for c, (a, b) in enumerate(zip(*pair_indices(len(arms)), strict=True)):
@@ -117,9 +123,11 @@ def _pairs(judged: Judged, arms: Sequence[Any], margin: float, sign: float) -> t
 
 def _claims(judged: Judged, arms: Sequence[Any]) -> tuple[Claim, ...]:
     """What the sentence says, pair by pair."""
-    said, by_rank = said_of(judged), judged.ranks.applies[0]
+    said, found = said_of(judged), judged.intervals
     claims = []
-    for c, (a, b) in enumerate(zip(*pair_indices(len(arms)), strict=True)):
+    for c, (a, b) in enumerate(zip(found.earlier, found.later, strict=True)):
+        if max(a, b) >= len(arms):  # the control has a sentence of its own
+            continue
         relations: list[tuple[bool, Relation]] = [
             (said.worse[0, b, a], "better"),
             (said.worse[0, a, b], "worse"),
@@ -127,7 +135,7 @@ def _claims(judged: Judged, arms: Sequence[Any]) -> tuple[Claim, ...]:
             (said.beyond[0, a, b], "worse by more than the margin"),
             (said.within[0, a, b], "within the margin"),
         ]
-        by = "rank" if by_rank[c] else "mean"
+        by = "rank" if judged.ranks.applies[0, c] else "mean"
         claims += [Claim(arms[a], arms[b], relation, by) for holds, relation in relations if holds]
     return tuple(claims)
 

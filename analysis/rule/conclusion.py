@@ -104,7 +104,8 @@ class Conclusion:
     """Everything that one study says of its arms.
 
     `at`: the arm of best_at and helps_up_to. `nearest`: of not_settled, the answer that the means point to.
-    `guarded`: the intervals are wider because losses look skewed or spreads unequal.
+    `guarded`: the intervals are wider because losses look skewed or spreads unequal. `beside`: each arm (`later`)
+    compared with the control (`earlier`), in the same family; empty without one.
     """
 
     answer: Code
@@ -115,11 +116,18 @@ class Conclusion:
     missing: tuple[Missing, ...]
     nearest: str | None
     pairs: tuple[Pair, ...]
+    beside: tuple[Pair, ...]
     rates: dict[Any, Rate]
     margin: float
     better: Better
     guarded: bool
     method: str
+
+    @property
+    def family(self) -> str:
+        """What holds together: 'all 10 pairs of arms', 'all 15 pairs of arms and control', 'the pair'."""
+        count = len(self.pairs) + len(self.beside)
+        return "the pair" if count == 1 else f"all {count} pairs of arms{' and control' if self.beside else ''}"
 
     def pair(self, earlier: Any, later: Any) -> Pair:
         """One pair by its arms. Raises KeyError where they are no pair."""
@@ -189,8 +197,8 @@ def missing_of(
 
 def _nearest(judged: Judged, k: int, margin: float, ordered: bool) -> tuple[Pattern | None, list[tuple[int, int]]]:
     """The pattern that fits the means and lacks the fewest pairs, and these."""
-    mean = np.full((k, k), np.nan)
     found = judged.intervals
+    mean = np.full((found.arms, found.arms), np.nan)
     mean[found.earlier, found.later], mean[found.later, found.earlier] = found.mean[0], -found.mean[0]
     shown, best = judged.shown, None
     for pattern in patterns(k, margin, ordered):

@@ -9,9 +9,19 @@ from pathlib import Path
 import pytest
 
 from analysis.methods import rows as methods
-from analysis.methods.trials import CURVES, NOISES, cells
+from analysis.methods.trials import CURVES, FURTHER, NOISES, cells
 
-TABLES = {"wrong", "settled", "settled_wide", "settled_diverged", "always", "tried", "planned", *methods.ARMS}
+TABLES = {
+    "wrong",
+    "further",
+    "settled",
+    "settled_wide",
+    "settled_diverged",
+    "always",
+    "tried",
+    "planned",
+    *methods.ARMS,
+}
 
 
 def test_the_methods_page_has_a_measured_table_for_every_measurement() -> None:
@@ -27,6 +37,14 @@ def test_the_page_says_that_no_sentence_is_wrong_too_often() -> None:
     table = text.split("<!-- measured: wrong -->\n")[1].split("<!-- end -->")[0]
     shares = [float(cell) for line in table.splitlines()[2:] for cell in line.split("|")[4:-1]]
     assert len(shares) == len(NOISES) * 3 * 4
+    assert max(shares) <= 0.05
+
+
+def test_the_page_says_so_of_further_studies_too() -> None:
+    text = methods.METHODS.read_text(encoding="utf-8")
+    table = text.split("<!-- measured: further -->\n")[1].split("<!-- end -->")[0]
+    shares = [float(cell) for line in table.splitlines()[2:] for cell in line.split("|")[2:-1] if cell.strip()]
+    assert len(shares) == sum(len(further.sizes) for further in FURTHER)
     assert max(shares) <= 0.05
 
 

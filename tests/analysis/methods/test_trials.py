@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.methods.trials import CURVES, MARGIN, NOISES, Cell, measure, truth_of
+from analysis.methods.trials import CURVES, FURTHER, MARGIN, NOISES, Cell, Further, measure, truth_of
 from analysis.rule import critical
-from analysis.rule.answer import OPEN, UP_TO, Judged, judge_many
+from analysis.rule.answer import OPEN, UP_TO, Judged, Shown, judge_many
 from analysis.rule.critical import pair_indices
 
 ALLOWED = 0.05
@@ -29,6 +29,27 @@ def test_no_sentence_is_wrong_too_often(noise: str) -> None:
         for margin, sd in ((MARGIN, 0.004), (0.0, 0.01)):
             found = measure(cell(curve, noise, margin=margin, sd=sd), STUDIES)
             assert found.wrong <= ALLOWED + NOISE, f"{curve}, margin {margin}: {found.wrong_by}"
+
+
+@pytest.mark.parametrize("further", FURTHER, ids=lambda further: further.about)
+def test_no_sentence_of_further_studies_is_wrong_too_often(further: Further) -> None:
+    for row in further.cells(further.sizes[min(1, len(further.sizes) - 1)] if max(further.sizes) <= 20 else 80):
+        if row.curve in ("flat", "falling, one margin a step"):
+            found = measure(row, STUDIES)
+            assert found.wrong <= ALLOWED + NOISE, f"{row.name}: {found.wrong_by}"
+
+
+def test_the_claims_about_a_control_are_held_against_the_truth() -> None:
+    """Fault: the control's pairs are told from intervals of their own, which are too short."""
+
+    def too_short(values: np.ndarray, margin: float, diverged: np.ndarray, **beyond: bool) -> Judged:
+        judged = judge_many(values, margin, diverged, **beyond)
+        found = judged.intervals
+        short = replace(found, low=found.mean - found.error, high=found.mean + found.error)
+        return replace(judged, shown_of_all=Shown.of(short, judged.ranks, margin))
+
+    row = replace(cell("falling, one margin a step"), control=True)
+    assert measure(row, STUDIES, judge=too_short).wrong > ALLOWED + NOISE
 
 
 @pytest.mark.parametrize(
