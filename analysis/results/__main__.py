@@ -1,4 +1,7 @@
-"""`python -m analysis.results`: writes into the READMEs what the studies' verdict.json say. Nothing there is typed."""
+"""`python -m analysis.results`: writes into the READMEs what the studies' verdict.json say, and draws them together.
+
+Nothing there is typed.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+from analysis.results.picture import draw
+
 RESULTS = Path(__file__).parent
 README = RESULTS.parent.parent / "README.md"
 _MARKS = re.compile(r"(<!-- studies -->\n).*?(<!-- end -->)", re.DOTALL)
-_ORDER = ("tutorial_heads", "head_count", "farthest_point", "max_retrieval")
+_ORDER = (
+    *("head_count_rotary", "head_count", "tutorial_heads"),
+    *("two_lookups", "max_retrieval", "farthest_point"),
+)
 
 
 def verdicts() -> dict[str, dict[str, Any]]:
@@ -59,6 +67,8 @@ def _setting(verdict: dict[str, Any]) -> str:
     parameters = [arm["cost/parameters"] for arm in verdict["arms"] if arm.get("cost/parameters")]
     seeds = max(arm["n"] for arm in verdict["arms"])
     words = [str(c.get("model.name")), str(c.get("data.name")), str(c.get("regime")).replace("_", " ")]
+    if c.get("model.positions") != "none":
+        words.append(f"{c.get('model.positions')} positions")
     if parameters:
         words.insert(1, f"{max(parameters):,.0f} parameters")
     margin = f"margin {verdict['margin']:g} {verdict['margin_source']}"
@@ -68,4 +78,6 @@ def _setting(verdict: dict[str, Any]) -> str:
 if __name__ == "__main__":
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
+        print(path.relative_to(README.parent))
+    for path in draw(verdicts(), RESULTS):
         print(path.relative_to(README.parent))

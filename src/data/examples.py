@@ -80,6 +80,7 @@ class TaskData:
             "vocabulary_size": vocabulary.size if vocabulary else None,
             "vocabulary_hash": vocabulary.hash if vocabulary else None,
             "vocabulary": vocabulary.facts if vocabulary else None,
+            **({"landmarks": self.task.landmarks} if self.task.landmarks else {}),
         }
 
     def check_length(self, context_length: int) -> None:
