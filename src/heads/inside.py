@@ -13,6 +13,7 @@ from src.compose import compose
 from src.errors import ConfigError
 from src.geometry import Geometry
 from src.heads.trained import open_run
+from src.randomness import stream_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -102,7 +103,7 @@ def inside_of_sizes(
     import torch
 
     layer = _random_layer(geometry, seed)
-    draws = torch.Generator().manual_seed(seed)
+    draws = torch.Generator().manual_seed(stream_seed(seed, "data", "input"))
     x = torch.randn(batch, tokens, d_model, generator=draws)
     memory = None if memory_tokens is None else torch.randn(batch, memory_tokens, d_model, generator=draws)
     keys_of = "input" if memory is None else "other sequence"
@@ -149,7 +150,7 @@ def wrong_scale(d_model: int, head_counts: Sequence[int], tokens: int, seed: int
     for heads in head_counts:
         g = geometry_of(d_model, heads, None, tokens)
         layer = _random_layer(g, seed)
-        x = torch.randn(8, tokens, d_model, generator=torch.Generator().manual_seed(seed))
+        x = torch.randn(8, tokens, d_model, generator=torch.Generator().manual_seed(stream_seed(seed, "data", "input")))
         with torch.inference_mode():
             inside = layer.look_inside(x, is_causal=False)
             scores = inside.scores
@@ -199,8 +200,8 @@ def scale_lines(rows: Sequence[dict[str, float]]) -> list[str]:
     heads, d_model = int(last["heads"]), int(last["heads"] * last["head_dim"])
     return [
         *lines,
-        f"Divided by sqrt({d_model}), the scores of {heads} heads are sqrt({heads}) times too small: the",
-        "more heads, the nearer to uniform attention. Rightly divided, they hardly differ.",
+        f"Divided by sqrt({d_model}), the scores of {heads} heads are sqrt({heads}) times too small:",
+        "the more heads, the nearer to uniform. Rightly divided, they hardly differ.",
     ]
 
 
@@ -211,7 +212,7 @@ def _random_layer(geometry: Geometry, seed: int) -> Any:
 
     with torch.random.fork_rng(devices=[]):
         layer = make_attention(geometry, 0, 0.0, "auto")
-    draws = torch.Generator().manual_seed(seed)
+    draws = torch.Generator().manual_seed(stream_seed(seed, "init", "layer"))  # of a stream apart from the input's
     with torch.no_grad():
         for parameter in layer.parameters():
             spread = parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 0.0

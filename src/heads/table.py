@@ -50,12 +50,12 @@ def summary_lines(report: HeadsReport) -> list[str]:
 
 def _looking(report: HeadsReport, rows: Sequence[Mapping[str, Any]], shares: bool) -> list[str]:
     lines = [_place("layer", "head", "kv", shares) + f"  {'role':9}" + "".join(f"{HEADS[s]:>7}" for s in SCORES)]
-    lines[0] += f"{'entropy':>9}{'distance':>10}"
+    lines[0] += f"{'entropy':>8}{'distance':>9}"
     for row in rows:
         role = MISSING if row["role"] is None else WORDS[row["role"]]
         scores = "".join(f"{_number(row[score], 2):>7}" for score in SCORES)
         place = _place(row["layer"], row["head"], row["kv_head"], shares)
-        lines.append(f"{place}  {role:9}{scores}{_number(row['entropy'], 2):>9}{_number(row['distance'], 1):>10}")
+        lines.append(f"{place}  {role:9}{scores}{_number(row['entropy'], 2):>8}{_number(row['distance'], 1):>9}")
     null = report.null
     if null is not None:
         blank = " " * len(_place("", "", "", shares))
@@ -77,12 +77,12 @@ def _looking(report: HeadsReport, rows: Sequence[Mapping[str, Any]], shares: boo
 
 def _doing(report: HeadsReport, rows: Sequence[Mapping[str, Any]], shares: bool) -> list[str]:
     lines = [_place("layer", "head", "kv", shares) + f"{'pattern':>10}{'output':>10}{'QK':>6}{'OV':>6}"]
-    lines[0] += f"{'zero ablation':>18}{'mean ablation':>18}"
+    lines[0] += f"{'zero ablation':>17}{'mean ablation':>17}"
     for row in rows:
         place = _place(row["layer"], row["head"], row["kv_head"], shares)
         alike = "".join(f"{_alike(row, kind):>10}" for kind in ("pattern", "output"))
         ranks = "".join(f"{_number(row[name], 2):>6}" for name in ("qk_rank", "ov_rank"))
-        costs = "".join(f"{_cost(row, kind):>18}" for kind in ("zero_ablation", "mean_ablation"))
+        costs = "".join(f"{_cost(row, kind):>17}" for kind in ("zero_ablation", "mean_ablation"))
         lines.append(place + alike + ranks + costs)
     return lines + wrapped(
         "pattern, output: similarity to the layer's nearest other head, and which. QK, OV: effective rank over head "

@@ -69,7 +69,7 @@ def null_of(
     """
     model = make().eval()
     highest: dict[str, list[Tensor]] = {score: [] for score in SCORES}
-    mean = dict.fromkeys(SCORES, 0.0)
+    mean: dict[str, float] = dict.fromkeys(SCORES, 0.0)
     for number in range(models):
         initialise(model, init, seed=-1 - number)  # a run's seed is never negative
         for score, values in probe_scores(model, probe).items():
