@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from analysis.compare import LEARNING_RATE, Tuned, tuned
+from analysis.compare import LEARNING_RATE, Condition, Tuned, tuned
 from analysis.findings import AnalysisError, Finding, caution, some
 from analysis.load import FINISHED, Export
 from analysis.question import Amount, Question, has_learning_rates, question_for
@@ -35,20 +36,51 @@ class Study:
         return f"Is more {self.question.factor} always better?"
 
     @property
-    def opening(self) -> list[str]:
-        """The sentence of each experiment, or of the first where there are many; at tuned learning rates first."""
+    def opens_with(self) -> list[tuple[str, Verdict]]:
+        """The experiments that are told first, each with what sets it apart; at tuned learning rates first.
+
+        Of many experiments only the first; one alone has no words ('').
+        """
         if len(self.verdicts) == 1 and not self.tuned_verdicts:
-            return [self.verdicts[0].sentence]
-        tuned = [f"At each arm's own best learning rate: {verdict.sentence}" for verdict in self.tuned_verdicts[:1]]
+            return [("", self.verdicts[0])]
+        tuned = [("At each arm's own best learning rate", verdict) for verdict in self.tuned_verdicts[:1]]
         said = self.verdicts if len(self.verdicts) <= SAID_AT_ONCE else self.verdicts[:1]
-        return tuned + [f"With {self.apart(verdict)}: {verdict.sentence}" for verdict in said]
+        return tuned + [(f"With {self.apart(verdict)}", verdict) for verdict in said]
+
+    @property
+    def opening(self) -> list[str]:
+        """The sentence of each experiment that is told first."""
+        return [f"{words}: {verdict.sentence}" if words else verdict.sentence for words, verdict in self.opens_with]
 
     def apart(self, verdict: Verdict) -> str:
-        """What sets one experiment apart from the others."""
+        """What sets one experiment apart from the others, in as few settings as do so; no two read alike.
+
+        A setting that splits no experiments further than those before it is left out, and a hash is cut short.
+        """
         conditions = [other.condition for other in self.verdicts]
-        names = [n for n in verdict.condition if len({str(other.get(n)) for other in conditions}) > 1]
-        shown = [f"{name}={verdict.condition[name]}" for name in names[:3]]
-        return ", ".join(shown) or verdict.condition.get("model.name", "runs")
+        names = dict.fromkeys(name for condition in conditions for name in condition)
+        needed: list[str] = []
+        for name in sorted(names, key=lambda name: name.endswith("hash")):
+            if _kinds(conditions, [*needed, name]) > _kinds(conditions, needed):
+                needed.append(name)
+        needed = [name for name in needed if _kinds(conditions, [n for n in needed if n != name]) < len(conditions)]
+        return ", ".join(_setting(name, verdict.condition.get(name)) for name in needed) or _alone(verdict)
+
+
+def _kinds(conditions: list[Condition], names: list[str]) -> int:
+    """How many of the experiments these settings tell apart."""
+    return len({tuple(str(condition.get(name)) for name in names) for condition in conditions})
+
+
+def _setting(name: str, value: Any) -> str:
+    """'kv_heads=2', 'no kv_heads', 'data_hash=1f0c9a77'."""
+    if value is None:
+        return f"no {name}"
+    return f"{name}={value[:8] if isinstance(value, str) and name.endswith('hash') else value}"
+
+
+def _alone(verdict: Verdict) -> str:
+    return str(verdict.condition.get("model.name") or "these runs")
 
 
 def study_of(

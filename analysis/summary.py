@@ -38,6 +38,12 @@ def how_sure(verdict: Verdict) -> str:
     weakest = _weakest(verdict)
     if weakest is not None:
         parts.append(f"the least sure statement in it has p = {p_shown(weakest)}")
+    if conclusion.guarded:
+        parts.append("intervals widened, as losses look skewed or spreads unequal")
+    less = conclusion.more_is_always_better.by_margin_refuted_by
+    if less is not None and conclusion.margin > 0 and conclusion.answer != "no_difference":
+        words = verdict.wording
+        parts.append(f"{words.arm(less[1])} gain less than {words.amount(conclusion.margin)} on {words.arm(less[0])}")
     if conclusion.missing:
         parts.append(f"missing: {'; '.join(_missing(item) for item in conclusion.missing)}")
         plan = seeds_to_come(verdict)

@@ -1,7 +1,8 @@
 """Other ways to look at the same pairs, for the methods appendix: none of them decides anything.
 
-A mixed model (statsmodels): seed random, arm fixed, one spread for all. Its intervals are for one pair each and trust
-equal normal spreads. Where it and the rule differ in direction, the reader should look at the runs.
+A mixed model (statsmodels): seed random, arm fixed; once with one spread for all arms, once with a spread for each. Its
+intervals are for one pair each and trust normal noise. Where it and the rule differ in direction, the reader should
+look at the runs.
 """
 
 from __future__ import annotations
@@ -38,17 +39,24 @@ class MixedPair:
 
 @dataclass(frozen=True)
 class Mixed:
-    """`seed_sd`: of what a seed gives to all arms; `residual_sd`: of the rest. `converged`: as statsmodels says."""
+    """`seed_sd`: of what a seed gives to all arms; `residual_sd`: of the rest, one an arm (all alike where pooled).
+
+    `converged`: as statsmodels says.
+    """
 
     pairs: tuple[MixedPair, ...]
     seed_sd: float
-    residual_sd: float
+    residual_sd: tuple[float, ...]
     runs: int
     converged: bool
 
 
-def mixed_model(values: Float[Array, "n k"], arms: Sequence[Any]) -> Mixed:
-    """The model over all runs there are, seeds that miss an arm too. Raises AnalysisError where they carry none."""
+def mixed_model(values: Float[Array, "n k"], arms: Sequence[Any], *, pooled: bool = True) -> Mixed:
+    """The model over all runs there are, seeds that miss an arm too; one spread for all arms, or one for each.
+
+    Degrees of freedom: those of the pooled rest, or, with a spread for each arm, those of a pair (seeds - 1). Raises
+    AnalysisError where the runs carry none.
+    """
     k = values.shape[1]
     rows, columns = np.nonzero(np.isfinite(values))
     if k != len(arms) or len(set(columns)) < max(k, 2) or len(rows) < k + 2 or len(set(rows)) < 2:
@@ -57,26 +65,45 @@ def mixed_model(values: Float[Array, "n k"], arms: Sequence[Any]) -> Mixed:
     scale = float(losses.std())
     if scale == 0:
         raise AnalysisError("all runs have the same value: there is nothing to model")
-    design = pd.DataFrame((columns[:, None] == np.arange(k)).astype(float))
+    design = pd.DataFrame((columns[:, None] == np.arange(k)).astype(float), columns=[f"arm{c}" for c in range(k)])
+    own = [] if pooled else _arms_with_more(values)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit = MixedLM((losses - losses.mean()) / scale, design, groups=rows).fit(reml=True)
-    contrasts = np.zeros((len(pair_indices(k)[0]), k))
-    for row, (a, b) in enumerate(zip(*pair_indices(k), strict=True)):
-        contrasts[row, a], contrasts[row, b] = -1.0, 1.0
+        fit = _fitted((losses - losses.mean()) / scale, design, rows, own)
+    earlier, later = pair_indices(k)
     means, spread = np.asarray(fit.fe_params), np.asarray(fit.cov_params())[:k, :k]
-    difference = contrasts @ means * scale
-    error = np.sqrt(np.einsum("ij,jk,ik->i", contrasts, spread, contrasts)) * scale
-    freedom = len(losses) - k - len(set(rows)) + 1
+    difference = (means[later] - means[earlier]) * scale
+    variance = spread[earlier, earlier] + spread[later, later] - 2 * spread[earlier, later]
+    error = np.sqrt(np.maximum(variance, 0)) * scale
+    freedom = len(losses) - k - len(set(rows)) + 1 if pooled else len(set(rows)) - 1
     half = stats.t.ppf(0.975, freedom) * error
     p = 2 * stats.t.sf(np.abs(difference) / error, freedom)
     pairs = tuple(
         MixedPair(arms[a], arms[b], *map(float, numbers))
-        for a, b, *numbers in zip(*pair_indices(k), difference, difference - half, difference + half, p, strict=True)
+        for a, b, *numbers in zip(earlier, later, difference, difference - half, difference + half, p, strict=True)
     )
+    more = dict(zip(own, np.asarray(fit.vcomp), strict=True))
+    residual = tuple(float(np.sqrt(fit.scale + more.get(c, 0.0))) * scale for c in range(k))
     seed_sd = float(np.sqrt(np.asarray(fit.cov_re)[0, 0])) * scale
     quiet = not any("converge" in str(warning.message).lower() for warning in caught)
-    return Mixed(pairs, seed_sd, float(np.sqrt(fit.scale)) * scale, len(losses), bool(fit.converged) and quiet)
+    return Mixed(pairs, seed_sd, residual, len(losses), bool(fit.converged) and quiet)
+
+
+def _fitted(losses: Float[Array, " r"], design: pd.DataFrame, seeds: Array, own: list[int]) -> Any:
+    """`own`: arms with a variance of their own on top of that of the rest."""
+    if not own:
+        return MixedLM(losses, design, groups=seeds).fit(reml=True)
+    table = design.assign(loss=losses)
+    parts = {f"arm{c}": f"0 + arm{c}" for c in own}
+    formula = f"loss ~ 0 + {' + '.join(design.columns)}"
+    return MixedLM.from_formula(formula, table, groups=seeds, re_formula="1", vc_formula=parts).fit(reml=True)
+
+
+def _arms_with_more(values: Float[Array, "n k"]) -> list[int]:
+    """All arms but the one that scatters least about its seeds: a variance on top of another cannot be negative."""
+    rest = values - np.nanmean(values, axis=1, keepdims=True)
+    least = int(np.argmin(np.nanvar(rest, axis=0)))
+    return [c for c in range(values.shape[1]) if c != least]
 
 
 # Other ways to look at the same pairs, for the methods appendix: none of them decides anything.
@@ -88,6 +115,7 @@ def other_tests(values: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     p_flips, p_flips_family   sign flips, and step-down max-T over these pairs
     p_welch, p_permutation    as if seeds were not shared (two-sided)
     mixed, mixed_p            a mixed model's difference (seed random, one spread for all arms) and its p
+    mixed_own, mixed_own_p    the same with a spread for each arm
     """
     first, *others = list(values.columns)
     others = [arm for arm in others if (values[arm] - values[first]).notna().sum() >= 2]
@@ -99,7 +127,7 @@ def other_tests(values: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     low, high = t_interval(differences, 0.95)
     p_t = beyond_margin_p(differences, 0.0)
     flips, family = sign_flip_p(differences, signs), family_p(differences, signs)
-    mixed = _mixed(values)
+    mixed, own = _mixed(values, pooled=True), _mixed(values, pooled=False)
     rows = []
     for c, arm in enumerate(others):
         a, b = values[first].dropna(), values[arm].dropna()
@@ -119,6 +147,8 @@ def other_tests(values: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
                 "p_permutation": unpaired_permutation_p(a.to_numpy(), b.to_numpy(), rng),
                 "mixed": mixed[arm].difference if arm in mixed else np.nan,
                 "mixed_p": mixed[arm].p if arm in mixed else np.nan,
+                "mixed_own": own[arm].difference if arm in own else np.nan,
+                "mixed_own_p": own[arm].p if arm in own else np.nan,
             }
         )
     return pd.DataFrame(rows)
@@ -147,11 +177,19 @@ def unpaired_permutation_p(a: np.ndarray, b: np.ndarray, rng: np.random.Generato
     return float(found.pvalue)
 
 
-def _mixed(values: pd.DataFrame) -> dict[Any, MixedPair]:
-    """Each arm with the first by the mixed model; empty where it cannot be fitted."""
+_MOST_ARMS = 12
+"""With more arms than that no model with a spread for each is fitted: it takes minutes."""
+
+
+def _mixed(values: pd.DataFrame, pooled: bool) -> dict[Any, MixedPair]:
+    """Each arm with the first by the mixed model; empty where it cannot be fitted, or does not converge."""
+    if not pooled and not 3 <= values.shape[1] <= _MOST_ARMS:
+        return {}
     try:
-        fitted = mixed_model(values.to_numpy(), list(values.columns))
+        fitted = mixed_model(values.to_numpy(), list(values.columns), pooled=pooled)
     except (AnalysisError, np.linalg.LinAlgError):
+        return {}
+    if not pooled and not fitted.converged:
         return {}
     return {pair.later: pair for pair in fitted.pairs if pair.earlier == values.columns[0]}
 

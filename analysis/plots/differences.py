@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from matplotlib.axes import Axes
 from analysis.checks.sensitivity import Stretch
 from analysis.load import Export
 from analysis.plots.figures import Drawn, compared, figure, margin_said
-from analysis.plots.style import COLOURS, GRID, INK, axis_name, count_axis, legend_below, new_figure, style_of
+from analysis.plots.style import COLOURS, GRID, INK, axis_name, count_axis, new_figure, style_of
 from analysis.rule.conclusion import Pair
 from analysis.rule.sentences import p_shown
 from analysis.summary import shown_pairs, shown_words
@@ -105,27 +106,58 @@ def draw_differences(verdict: Verdict, ax: Axes, beside: Any) -> Axes:
     ax.errorbar([], [], [], color=GRID, marker="D", capsize=3, label="mean, 95% interval of all pairs together")
     count_axis(ax, verdict.arms.index, verdict.factor)
     worse = "up is worse" if METRICS[verdict.metric].better == "lower" else "up is better"
-    ax.set_ylabel(f"difference in {axis_name(verdict.metric, verdict.unit)}")
-    ax.set_title(worse, fontsize=8, fontweight="normal", loc="left")
-    legend_below(ax, columns=2)
+    ax.set_ylabel(f"difference in {axis_name(verdict.metric, verdict.unit)}; {worse}")
     return ax
 
 
-def headline(verdict: Verdict, export: Export) -> Drawn | None:
-    """The figure of the opening; None where no pair of arms could be compared, or a log axis cannot hold the arms."""
-    if not verdict.pairs or not all(arm > 0 for arm in verdict.arms.index):
+def headline(told: Sequence[tuple[str, Verdict]], export: Export) -> Drawn | None:
+    """The figure of the opening, a panel an experiment, on one scale; `told`: each with what sets it apart.
+
+    None where no pair of arms could be compared, or a log axis cannot hold the arms.
+    """
+    drawable = [(words, v) for words, v in told if v.pairs and all(arm > 0 for arm in v.arms.index)]
+    if not drawable:
         return None
-    beside = verdict.focus if verdict.focus in verdict.arms.index else verdict.reference
-    picture = new_figure(5.2, 3.7)
-    ax = picture.add_subplot()
-    draw_differences(verdict, ax, beside)
-    caption = (
-        f"Each arm minus {verdict.factor}={beside}, seed by seed. Green is better, orange worse, blue within the "
-        f"margin, grey open. {margin_said(verdict)}Source: {export.sentence}."
-    )
-    return Drawn(
-        "headline", f"{verdict.metric} by {verdict.factor}, beside {verdict.factor}={beside}", caption, picture
-    )
+    columns = min(2, len(drawable))
+    rows = -(-len(drawable) // columns)
+    picture = new_figure(5.2 if columns == 1 else 7.6, 3.7 * rows)
+    axes = np.atleast_1d(picture.subplots(rows, columns, sharey=True, squeeze=False)).ravel()
+    for place, (ax, (words, verdict)) in enumerate(zip(axes, drawable, strict=False)):
+        draw_differences(verdict, ax, _beside(verdict))
+        if words:
+            ax.set_title(
+                "\n".join(textwrap.wrap(f"{words}, beside {verdict.factor}={_beside(verdict)}", 44)), fontsize=9
+            )
+        if place % columns:
+            ax.set_ylabel("")
+    for ax in axes[len(drawable) :]:
+        ax.set_visible(False)
+    picture.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    first = drawable[0][1]
+    beside = f"{first.factor}={_beside(first)}" if len(drawable) == 1 else "the one that its panel names"
+    colours = {colour_of(pair) for _, verdict in drawable for pair in _drawn_pairs(verdict)}
+    margins = {margin_said(verdict) for _, verdict in drawable}
+    band = margins.pop() if len(margins) == 1 else "The band is the margin. "
+    caption = f"Each arm minus {beside}, seed by seed. {_colours_said(colours)}{band}Source: {export.sentence}."
+    return Drawn("headline", f"{first.metric} by {first.factor}, beside {beside}", caption, picture)
+
+
+def _beside(verdict: Verdict) -> Any:
+    return verdict.focus if verdict.focus in verdict.arms.index else verdict.reference
+
+
+def _drawn_pairs(verdict: Verdict) -> list[Pair]:
+    """The pairs whose intervals the figure shows, seen from the arm that it sets the others beside."""
+    beside = _beside(verdict)
+    pairs = [verdict.pair(beside, arm) for arm in verdict.arms.index if arm != beside]
+    return [pair.beside(beside) for pair in pairs if pair is not None and pair.by == "mean" and np.isfinite(pair.low)]
+
+
+def _colours_said(colours: set[str]) -> str:
+    """What the colours that are there mean."""
+    names = {_BETTER: "green is better", _WORSE: "orange worse", _ALIKE: "blue within the margin", _OPEN: "grey open"}
+    said = ", ".join(name for colour, name in names.items() if colour in colours)
+    return f"{said[:1].upper()}{said[1:]}. " if said else ""
 
 
 # A strip: the answer as the margin runs over a range.

@@ -54,7 +54,7 @@ def _opening(study: Study) -> Section:
         return Section("", [*refused, *([Bullets(list(map(_sentence, doubts)), "caution")] if doubts else [])])
     verdict = study.verdicts[0]
     blocks: list[Block] = [Paragraph(said, "claim") for said in study.opening]
-    drawn = headline(verdict, study.export)
+    drawn = headline(study.opens_with, study.export)
     if drawn is not None:
         blocks.append(drawn)
     blocks.append(Bullets(bullets(verdict)))

@@ -154,7 +154,10 @@ def other_tests_table(verdict: Verdict, rng: Any) -> Table | None:
             f"{p_shown(row['p_t'])} / {p_shown(row['p_t_holm'])}",
             f"{p_shown(row['p_flips'])} / {p_shown(row['p_flips_family'])}",
             f"{p_shown(row['p_welch'])} / {p_shown(row['p_permutation'])}",
-            MISSING if pd.isna(row["mixed"]) else f"{row['mixed']:+.3g} ({p_shown(row['mixed_p'])})",
+            *(
+                MISSING if pd.isna(row[name]) else f"{row[name]:+.3g} ({p_shown(row[f'{name}_p'])})"
+                for name in ("mixed", "mixed_own")
+            ),
         ]
         for row in table.to_dict("records")
     ]
@@ -164,9 +167,10 @@ def other_tests_table(verdict: Verdict, rng: Any) -> Table | None:
         "p: t / Holm",
         "p: sign flips / max-T",
         "p: unpaired Welch / permutation",
-        "mixed model (p)",
+        "mixed model, one spread (p)",
+        "mixed model, spreads by arm (p)",
     ]
-    said = ["Mixed model: seeds random, one spread for all arms."]
+    said = ["Mixed model: seeds random; once one spread for all arms, once a spread for each (of three arms or more)."]
     trend = page_trend(verdict.cells.values, verdict.metric)
     if trend is not None:
         said.append(f"Page's trend: p = {p_shown(trend[0])} for better with more, {p_shown(trend[1])} for worse.")

@@ -149,7 +149,8 @@ def sentence_of(
         refuted = said.more_is_always_better.refuted_by
         return text + (f" {_start(_compared(said, *refuted, words))}." if refuted else "")
     if said.answer == "every_step_helps":
-        steps = f"help at every step up to {arms[-1]}" if len(arms) > 2 else "are better"
+        most = f"{words.arm(arms[-1])}, the most that was tried"
+        steps = f"help at every step, up to {most}" if len(arms) > 2 else "are better"
         return f"More {more} {steps}{_colon(parts)}."
     if said.answer == "worse_throughout":
         if len(arms) == 2:

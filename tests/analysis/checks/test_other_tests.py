@@ -58,7 +58,7 @@ def test_with_every_run_there_it_is_the_pooled_paired_comparison() -> None:
     found = mixed_model(values, [1, 2, 4])
     rest = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
     sd = np.sqrt((rest**2).sum() / 14)
-    assert found.residual_sd == pytest.approx(sd, rel=1e-3)
+    assert found.residual_sd == pytest.approx([sd] * 3, rel=1e-3)
     pair = found.pairs[1]
     assert (pair.earlier, pair.later) == (1, 4)
     assert pair.difference == pytest.approx(values[:, 2].mean() - values[:, 0].mean())
@@ -72,10 +72,31 @@ def test_seeds_that_miss_an_arm_take_part() -> None:
     found = mixed_model(values, ["MHA", "MQA"])
     assert found.runs == 15
     assert found.pairs[0].low < 0.1 < found.pairs[0].high
-    assert found.seed_sd > found.residual_sd
+    assert found.seed_sd > max(found.residual_sd)
 
 
 @pytest.mark.parametrize("values", [np.ones((1, 2)), np.ones((4, 2)), np.array([[1.0, np.nan], [2.0, np.nan]])])
 def test_too_few_or_equal_runs_are_refused(values: np.ndarray) -> None:
     with pytest.raises(AnalysisError):
         mixed_model(values, [1, 2])
+
+
+def test_with_spreads_by_arm_a_wide_arm_does_not_widen_the_others() -> None:
+    rng = np.random.default_rng(3)
+    values = np.array([1.5, 1.52, 1.55]) + np.array([0.01, 0.01, 0.08]) * rng.normal(size=(12, 3))
+    values += 0.02 * rng.normal(size=(12, 1))
+    pooled, own = (mixed_model(values, [1, 2, 4], pooled=pooled) for pooled in (True, False))
+    assert own.converged
+    assert own.residual_sd[2] > 4 * max(own.residual_sd[:2])
+    width = [found.pairs[0].high - found.pairs[0].low for found in (pooled, own)]
+    paired = stats.ttest_rel(values[:, 1], values[:, 0]).confidence_interval()
+    assert width[1] < width[0] / 2
+    assert width[1] == pytest.approx(paired.high - paired.low, rel=0.35)
+    assert own.pairs[0].difference == pytest.approx(pooled.pairs[0].difference)
+
+
+def test_the_appendix_names_both_models(values: pd.DataFrame, rng: Rng) -> None:
+    table = other_tests(values, rng)
+    assert table["mixed"].to_numpy() == pytest.approx(table["mixed_own"].to_numpy(), abs=0.005)
+    assert table[["mixed_p", "mixed_own_p"]].notna().all().all()
+    assert other_tests(values[[1, 2]], rng)["mixed_own"].isna().all(), "two arms cannot tell whose the spread is"
