@@ -19,6 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import yaml
+
 from src.errors import RunError, one_line
 
 SCHEMA_VERSION = 1
@@ -58,6 +60,8 @@ class Record:
     ended_at: str | None = None
     error: dict[str, str] | None = None
     segments: list[dict[str, Any]] = field(default_factory=list)
+    origins: dict[str, str] = field(default_factory=dict)
+    """Where each setting's value came from: a file, or the command line."""
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -107,6 +111,30 @@ class Record:
             return cls(**values)
         except (TypeError, KeyError) as error:
             raise RunError(f"{path} is not a record: {error}") from None
+
+
+def settings_text(values: Mapping[str, Any], origins: Mapping[str, str], above: str = "", indent: str = "") -> str:
+    """Settings as YAML, with where each value came from as a comment beside it.
+
+    >>> print(settings_text({"heads": 8, "data": {"path": None}}, {"heads": "command line"}), end="")
+    heads: 8  # command line
+    data:
+      path: null
+    """
+    written = ""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            written += f"{indent}{name}:\n" + settings_text(value, origins, f"{above}{name}.", indent + "  ")
+            continue
+        first, *rest = yaml.safe_dump({name: value}, sort_keys=False, allow_unicode=True).splitlines()
+        origin = origins.get(above + name)
+        is_whole = not rest and not first.endswith(("|", ">", "|-", ">-", "|+"))
+        if origin and is_whole:
+            first = f"{first}  # {origin}"
+        elif origin:
+            written += f"{indent}# {origin}\n"
+        written += "".join(f"{indent}{line}\n" for line in (first, *rest))
+    return written
 
 
 def now() -> str:

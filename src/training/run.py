@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from src.config import Config, config_hash
 from src.costs import Costs
 from src.errors import Diverged, RunError, Stopped
 from src.model.gpt import GPT
 from src.model.kernel_report import check_kernel
-from src.record import CONFIG, LOG, SAMPLE, Record, Status, keep_rows_until, write_atomically
+from src.record import CONFIG, LOG, SAMPLE, Record, Status, keep_rows_until, settings_text, write_atomically
 from src.training.build import build
 from src.training.checkpoint import checkpoint_content, continue_text, load_checkpoint, restore, save_checkpoint
 from src.training.environment import code_identity, environment
@@ -70,7 +68,7 @@ def _run_segment(
     costs = Costs.of(plan.geometry, plan.data.io_spec, runtime.dtype)
     record = _running_record(plan, runtime, costs, folder, from_step)
     record.write(folder.path)
-    write_atomically(folder.path / CONFIG, yaml.safe_dump(plan.config.model_dump(), sort_keys=False))
+    write_atomically(folder.path / CONFIG, settings_text(plan.config.model_dump(), plan.config.origins))
     _log_start(record, runtime)
     reset_peak_memory(runtime.device)
     sinks: list[Sink] = []
@@ -213,6 +211,7 @@ def _running_record(plan: RunPlan, runtime: Runtime, costs: Costs, folder: RunFo
         environment={**where, **runtime.as_dict()},
         geometry=plan.geometry.as_dict(),
         costs=costs.as_dict(),
+        origins=plan.config.origins,
         **known,
     )
     return record.begun(from_step, where["host"])
