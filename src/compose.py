@@ -25,6 +25,8 @@ from src.hydra_settings import check_hydra
 from src.origins import let_the_command_line_win, origins
 from src.usual_names import OTHERWISE, near
 
+_REFUSALS = (HydraException, OmegaConfBaseException, ValueError)
+"""What Hydra raises for words that it does not compose: a ValueError where a group is given a number."""
 CONF_DIR = ROOT / "conf"
 MOST_TRIED = 3
 """Names, or ways to write a value, that are tried before an error says that it knows none."""
@@ -57,7 +59,7 @@ def check_overrides(arguments: Sequence[str], several: bool = True) -> None:
 
 
 def config_of(composed: DictConfig, overrides: Sequence[str] | None = None) -> Config:
-    """The checked configuration of what Hydra composed; of `overrides`, where it is to know where its values came from."""
+    """The checked configuration of what Hydra composed of `overrides`; without them it knows no origins."""
     try:
         values: Any = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
@@ -81,7 +83,7 @@ def composed(overrides: Sequence[str]) -> DictConfig:
     with _hydra_ready() as hydra_compose:
         try:
             settings = hydra_compose("config", overrides=list(overrides))
-        except (HydraException, OmegaConfBaseException) as error:
+        except _REFUSALS as error:
             raise _cannot_be_composed(error, overrides) from None
     OmegaConf.set_struct(settings, False)
     settle(settings, overrides)
@@ -122,7 +124,7 @@ def unknown_setting(name: str, words: Sequence[str] = (), also_known: Iterable[s
 
 
 def _check_name(word: str, words: Sequence[str], known_groups: dict[str, list[str]]) -> None:
-    prefix, key, value = parts(word)
+    _, key, value = parts(word)
     group = key.partition("@")[0].lstrip("/")
     if key.startswith(("hydra.", "hydra/")) or key == "hydra":
         return
@@ -179,7 +181,7 @@ def _check_choice(
     if is_glob:
         return
     for option in _single_values(override):
-        if isinstance(option, list) or option is not None and str(option) not in {"null", *options}:
+        if isinstance(option, list) or (option is not None and str(option) not in {"null", *options}):
             raise ConfigError(
                 f"{key}={_as_typed(option)}: no such option{did_you_mean(str(option), options)}; "
                 f"choose one of {', '.join(options)}"
@@ -297,7 +299,7 @@ def _with_hydra(choices: Sequence[str]) -> DictConfig:
     with _hydra_ready() as hydra_compose:
         try:
             return hydra_compose("config", overrides=list(choices), return_hydra_config=True)
-        except (HydraException, OmegaConfBaseException) as error:
+        except _REFUSALS as error:
             raise _cannot_be_composed(error, choices) from None
 
 

@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _asks_for_several(flags: Sequence[str], overrides: Sequence[str]) -> bool:
-    chosen = dict(word.lstrip("+").partition("=")[::2] for word in overrides)
+    chosen = {word.lstrip("+").partition("=")[0]: word.partition("=")[2] for word in overrides}
     has_sweep_file = chosen.get("sweeps", "null") != "null"
     return bool({"-m", "--multirun"} & set(flags)) or has_sweep_file or chosen.get("hydra.mode") == "MULTIRUN"
 

@@ -113,7 +113,7 @@ _CUTOFF = 0.6
 
 
 def near(name: str, known: Iterable[str]) -> Iterator[str]:
-    """Settings that `name` may have meant, the likeliest first: by another's name for it, by spelling, by its last part.
+    """Settings that `name` may have meant, the likeliest first: by another's name for it, or by spelling.
 
     >>> list(near("n_head", ["heads", "seed"]))[0]
     'heads'

@@ -27,6 +27,8 @@ CORE = {
     "errors",
     "randomness",
     "section",
+    "setting_errors",
+    "usual_names",
 }
 TASKS = "src.data.tasks"  # each is a part of the configuration, and draws its examples with numpy alone
 FILES = sorted(file for folder in ("src", "analysis", "hydra_plugins") for file in (ROOT / folder).rglob("*.py"))

@@ -19,7 +19,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from src.arguments import is_paired, parsed
+from src.arguments import parsed
 from src.compose import check_overrides, composed, config_of, groups, settle
 from src.config import Config
 from src.errors import ConfigError, first_line
@@ -102,8 +102,9 @@ def _read(argument: str) -> Iterator[_Read]:
         return
     override = parsed(argument)
     name = override.key_or_group
-    if override.is_sweep_override() and isinstance(override.value(), Glob):
-        options = tuple((Choice(option, option),) for option in override.value().filter(groups()[name]))
+    value = override.value() if override.is_sweep_override() else None
+    if isinstance(value, Glob):
+        options = tuple((Choice(option, option),) for option in value.filter(groups()[name]))
         yield (name,), "", Axis((name,), options)
         return
     if not override.is_sweep_override():
