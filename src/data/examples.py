@@ -176,6 +176,10 @@ class EvaluationExamples:
         for first in range(0, self._count, self._batch_size):
             yield _tensors(self._examples.arrays(first, min(self._batch_size, self._count - first)))
 
+    def some(self, count: int) -> tuple[Tensor, Tensor]:
+        """So many of the examples, the first ones, or all where there are fewer."""
+        return _tensors(self._examples.arrays(0, min(count, self._count)))
+
     def loss_floor(self) -> float:
         """The least mean loss that any model can expect on this set."""
         return self._examples.task.loss_floor(*self._examples.arrays(0, self._count))
