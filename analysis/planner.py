@@ -99,8 +99,8 @@ def seeds_to_settle(
 ) -> Plan:
     """How many seeds in all would settle what the pilot leaves open.
 
-    `pilot`: the metric by seed and arm, from the seeds that all arms share; with a `control`, in its last column. Raises
-    AnalysisError under two such seeds or arms.
+    `pilot`: the metric by seed and arm, from the seeds that all arms share; with a `control`, in its last column.
+    Raises AnalysisError under two such seeds or arms.
     """
     complete = pilot[np.isfinite(pilot).all(axis=1)]
     n, k = complete.shape
