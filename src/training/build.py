@@ -17,6 +17,7 @@ from src.model.gpt import GPT
 from src.model.init import initialise
 from src.model.kernel_report import kernel_report
 from src.model.losses import answer_loss
+from src.training.diagnostics import Diagnostics
 from src.training.loop import State, Training
 from src.training.measure import Stopwatch
 from src.training.plan import RunPlan
@@ -37,17 +38,26 @@ def build(plan: RunPlan, runtime: Runtime, clock: Callable[[], float]) -> Traini
     if runtime.compile:
         found |= compile_or_fall_back(model, batches, runtime, is_required=config.training.compile == "required")
     state = State()
+    windows = data.evaluation_batches(config.context_length, config.training)
+    diagnostics = None
+    if config.diagnostics.interval is not None:
+
+        def blank() -> GPT | VectorModel:
+            return make_model(config, plan.geometry, data.io_spec).to(runtime.device, runtime.weight_dtype)
+
+        diagnostics = Diagnostics(config.diagnostics.interval, config.model.init, windows, blank)
     return Training(
         plan=plan,
         runtime=runtime,
         model=model,
         trainer=Trainer(model, config.training, runtime, config.seed),
         batches=batches,
-        windows=data.evaluation_batches(config.context_length, config.training),
+        windows=windows,
         stopwatch=Stopwatch(clock, runtime.synchronise, state.timed),
         total_steps=_total_steps(config, batches),
         state=state,
         found=found,
+        diagnostics=diagnostics,
     )
 
 
