@@ -41,6 +41,7 @@ _RUN: Columns = {
     "ended_at": "text",
     "segments": "integer",
     "error": "text",
+    "parent": "text",
 }
 _CODE: Columns = {"version": "text", "source_hash": "text", "commit": "text", "uncommitted_hash": "text"}
 _DATA: Columns = {

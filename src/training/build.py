@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from src.config import Config
 from src.data.load import Batches
@@ -34,6 +36,9 @@ def build(plan: RunPlan, runtime: Runtime, clock: Callable[[], float]) -> Traini
     initialise(model, config.model.init, config.seed)
     model = model.to(runtime.device, runtime.weight_dtype)
     batches = data.training_batches(config.context_length, config.training, config.seed)
+    if plan.start is not None:
+        model.load_state_dict(dict(plan.start.weights))
+        batches = Later(batches, plan.start.batches_seen)
     found = kernels_that_run(model, runtime)
     if runtime.compile:
         found |= compile_or_fall_back(model, batches, runtime, is_required=config.training.compile == "required")
@@ -54,11 +59,26 @@ def build(plan: RunPlan, runtime: Runtime, clock: Callable[[], float]) -> Traini
         batches=batches,
         windows=windows,
         stopwatch=Stopwatch(clock, runtime.synchronise, state.timed),
-        total_steps=_total_steps(config, batches),
+        total_steps=_total_steps(config, batches) if plan.start is None else plan.start.steps,
         state=state,
         found=found,
         diagnostics=diagnostics,
     )
+
+
+@dataclass(frozen=True)
+class Later:
+    """The same batches, from a later one on."""
+
+    batches: Batches
+    seen: int
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        return self.batches.steps_per_epoch
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor]:
+        return self.batches.batch(self.seen + step)
 
 
 def make_model(config: Config, geometry: Geometry, spec: IOSpec) -> GPT | VectorModel:

@@ -88,6 +88,8 @@ def training_events(training: Training, segment: int, stop: StopFlag, save: Call
     yield Started(state.step, total_steps, segment)
     if _is_evaluation_due(training):  # stopped in the middle of it last time
         yield from _evaluate(training, {}, stop)
+    if training.plan.start is not None and not state.last:  # weights of another run are judged as they come
+        yield from _evaluate(training, {}, stop)
     training.model.train()
     stopwatch.start()
     while state.step < total_steps:
@@ -127,6 +129,8 @@ def training_events(training: Training, segment: int, stop: StopFlag, save: Call
         if is_saved:
             with stopwatch.paused():
                 yield Saved(state.step, save())
+    if total_steps == 0:
+        yield Saved(0, save())
     stopwatch.stop()
 
 

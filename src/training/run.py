@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from src.config import Config, config_hash
+from src.config import Config
 from src.costs import Costs
 from src.errors import Diverged, RunError, Stopped
 from src.metrics import METRICS
@@ -211,12 +211,13 @@ def _running_record(plan: RunPlan, runtime: Runtime, costs: Costs, folder: RunFo
     known = {} if previous is None else {"started_at": previous.started_at, "segments": previous.segments}
     record = new_record(
         folder.run_id,
-        config_hash(plan.config.identity, plan.data.hash),
+        plan.config_hash,
         plan.config.model_dump(),
         data=plan.data.facts,
         environment={**where, **runtime.as_dict()},
         geometry=plan.geometry.as_dict(),
         costs=costs.as_dict(),
+        parent=None if plan.start is None else plan.start.parent,
         **known,
     )
     return record.begun(from_step, where["host"])
