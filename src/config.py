@@ -137,6 +137,12 @@ class SampleConfig(Section):
     top_k: Positive | None
 
 
+class DiagnosticsConfig(Section):
+    """When heads are looked at while a model trains; it never changes what is trained."""
+
+    interval: Positive | None
+
+
 class LoggerConfig(Section):
     mode: Literal["online", "offline", "disabled"]
     project: str
@@ -178,6 +184,8 @@ class Config(Section):
     training: TrainingConfig
     measurement: MeasurementConfig
     sample: SampleConfig
+    # Runs older than this section have none, and are read all the same.
+    diagnostics: DiagnosticsConfig = DiagnosticsConfig(interval=None)
     logger: LoggerConfig
     sweep: SweepConfig
     seed: Count
@@ -205,7 +213,16 @@ class Config(Section):
 
 NOT_IDENTITY = frozenset(
     {
-        *("logger", "sweep", "resume", "runs_dir", "group", "sample", "measurement"),  # who watches, where files go
+        *(
+            "logger",
+            "sweep",
+            "resume",
+            "runs_dir",
+            "group",
+            "sample",
+            "measurement",
+            "diagnostics",
+        ),  # who watches, where files go
         *("data.path", "data.train", "data.validation", "data.verify"),  # where a corpus lies: it counts by its hash
         "training.learning_rate_from",  # the rate that it gave counts
     }

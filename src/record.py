@@ -58,6 +58,8 @@ class Record:
     ended_at: str | None = None
     error: dict[str, str] | None = None
     segments: list[dict[str, Any]] = field(default_factory=list)
+    parent: dict[str, Any] | None = None
+    """Of a run whose first weights were made of another run's: which one, and how. None of all others."""
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -86,6 +88,8 @@ class Record:
         """Replaces record.json at once: a reader sees the old one or the new one, never half of one."""
         first = ("schema_version", "run_id", "status")
         values = asdict(self)
+        if self.parent is None:  # so that older code reads it
+            del values["parent"]
         ordered = {name: values[name] for name in first} | values
         write_atomically(folder / RECORD, json.dumps(encode(ordered), indent=2, allow_nan=False) + "\n")
 
