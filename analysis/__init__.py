@@ -2,25 +2,18 @@
 
     load         an export's tables and their types, its plan, its age
     question     what is asked: the factor, the reference, the control, the margin and where it comes from
-    compare      which runs may be compared: what else differs splits a mixture; copies of a run are refused
-    cells        one number an arm and seed, at equal training; who is left out
-    verdict      all of it for each experiment of a table        study        for a whole export, at tuned rates too
+    compare      which runs may be compared: mixtures are split, copies refused, each arm taken at its own best rate
+    cells        one number an arm and seed, at equal training; who is left out; one row an arm, costs beside
 
-    answer       THE RULE: from simultaneous intervals and a margin to one answer of a closed set
-    intervals    all pairs in one family (reference, spread: its critical value and errors; endings: diverged runs)
-    conclude     one study's conclusion (conclusion, claims, missing: its parts; sentences, wording: its words)
-    planner      how many seeds would settle it                  pilot        what planned seeds can show
-    methods      how often the sentences err, by simulation (truths, trials, candidates, planned_power)
+    rule/        THE RULE: from those numbers to one answer of a closed set, and its sentence
+    checks/      what stands beside the answer: control, other margins, convergence, frontier, other tests
+    verdict      all of it for each experiment of a table        study   for a whole export, at tuned rates too
+    planner      how many seeds would settle it; what planned seeds can show
+    summary      three bullets under the sentence                stats   of pure numbers: t, sign flips, bootstrap
 
-    arms         one row a head count, costs beside              frontier     loss against cost, and its knee
-    control      each arm beside a control                       sensitivity  the answer over margins
-    convergence  the gap over training                           pairing      what sharing seeds gained
-    tuning       each arm at its own best rate                   appendix     other tests, which decide nothing
-    summary      three bullets under the sentence                numbers      with the digits an interval supports
-
+    methods/     how often the sentences err, by simulation      pitfalls     wrong methods beside the right one
     report/      one page, Markdown, JSON                        plots/       figures of tidy tables
     results/     studies that were run, and the READMEs' words   notebooks/   the same, to look into
-    pitfalls     wrong methods beside the right one
 
 Shapes: n seeds, k arms (head counts), m pairs, F sign flips, R resamples. A leading `*studies` is any number of
 studies at once, so that simulation and verdict run the same code.

@@ -1,4 +1,7 @@
-"""One number an arm and a seed, at equal training, and the account of every run: used and left out = planned."""
+"""One number an arm and a seed, at equal training, with an account of every run; and one row an arm, costs beside.
+
+Used and left out = planned.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from analysis.findings import AnalysisError, Finding, caution, some
-from analysis.load import FINISHED, require
+from analysis.load import COSTS, FINISHED, require
+from analysis.rule.intervals import CONFIDENCE
+from analysis.stats import counts, draws, t_interval
 from src.metrics import METRICS
 
 ABSENT = "absent"
@@ -233,3 +239,85 @@ def at_common_step(cells: Cells, steps: pd.DataFrame) -> Common:
     text = f"compared at step {step:,}, the last at which all {len(runs)} runs were evaluated: equal training tokens"
     by_run = {str(run): float(value) for run, value in values.items()}
     return Common(cells.with_values(by_run, cells.metric), step, Finding("tokens", text))
+
+
+# One row an arm: its metric with an interval, and beside it what the arm costs and whether that is matched.
+MATCHED_WITHIN = 0.01
+DESIGNED = ("cost/parameters", "cost/flops_per_token", "cache/bytes")
+_ALIKE_SPREAD = 3.0
+
+
+def arms(cells: Cells, rng: np.random.Generator, resamples: int = 2000) -> pd.DataFrame:
+    """Indexed by arm: n, mean, sd, low, high (95% t), iqm, iqm_low, iqm_high (95% bootstrap), best, worst.
+
+    Then the mean of each cost column that the runs have; NaN where no run measured it.
+    """
+    rows = {arm: _row(cells, arm, rng, resamples) for arm in cells.arms}
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(cells.factor)
+
+
+def interquartile_mean(values: np.ndarray, axis: int = -1) -> Any:
+    """Mean without the lowest and highest quarter (rounded down), as in rliable (Agarwal et al. 2021).
+
+    >>> float(interquartile_mean(np.array([1.0, 2.0, 3.0, 100.0])))
+    2.5
+    """
+    return stats.trim_mean(values, 0.25, axis=axis)
+
+
+def _row(cells: Cells, arm: Any, rng: np.random.Generator, resamples: int) -> dict[str, Any]:
+    values = cells.values[arm].dropna().to_numpy()
+    low, high = t_interval(values[:, None], CONFIDENCE)
+    resampled = interquartile_mean(values[draws(len(values), resamples, rng)])
+    iqm_low, iqm_high = np.quantile(resampled, [0.025, 0.975]) if len(values) > 1 else (np.nan, np.nan)
+    row = {
+        "n": len(values),
+        "mean": float(values.mean()),
+        "sd": float(values.std(ddof=1)) if len(values) > 1 else np.nan,
+        "low": float(low[0]),
+        "high": float(high[0]),
+        "iqm": float(interquartile_mean(values)),
+        "iqm_low": float(iqm_low),
+        "iqm_high": float(iqm_high),
+        "best": float(values.min() if METRICS[cells.metric].better == "lower" else values.max()),
+        "worst": float(values.max() if METRICS[cells.metric].better == "lower" else values.min()),
+    }
+    own = cells.runs[cells.runs[cells.factor] == arm]
+    return row | {cost: float(own[cost].mean()) for cost in COSTS if cost in own}
+
+
+def matched(table: pd.DataFrame, reference: Any) -> pd.DataFrame:
+    """Each arm's cost over the reference's; 1 is matched. Columns: the cost columns of `arms`."""
+    present = [cost for cost in COSTS if cost in table]
+    return table[present] / table.loc[reference, present]
+
+
+def matching_findings(ratios: pd.DataFrame) -> list[Finding]:
+    """What the head count changed beside itself: parameters, FLOPs, cache bytes."""
+    found = []
+    for cost in (cost for cost in DESIGNED if cost in ratios):
+        off = ratios[cost][(ratios[cost] - 1).abs() > MATCHED_WITHIN]
+        if len(off):
+            text = some([f"{arm}: x{ratio:.3g}" for arm, ratio in off.items()])
+            found.append(caution("matching", f"{cost} is not matched to the reference ({text})"))
+    alike = [cost for cost in DESIGNED if cost in ratios and ratios[cost].sub(1).abs().le(MATCHED_WITHIN).all()]
+    if alike:
+        found.append(Finding("matching", f"{some(alike)} are matched within {MATCHED_WITHIN:.0%} over all arms"))
+    return found
+
+
+def spread_findings(table: pd.DataFrame) -> list[Finding]:
+    """Arms whose seeds do not scatter at all, or far more than others': a pooled margin fits neither."""
+    sd = table["sd"].dropna()
+    still = [str(arm) for arm in sd.index[sd == 0]]
+    if still:
+        return [caution("spread", f"all seeds of {some(still)} gave the same number; does the seed reach these runs?")]
+    if len(sd) < 2 or sd.max() / sd.min() <= _ALIKE_SPREAD:
+        return []
+    text = f"seeds scatter unevenly: SD {sd.min():.3g} at {sd.idxmin()} and {sd.max():.3g} at {sd.idxmax()}"
+    return [caution("spread", f"{text}; a margin pooled over arms fits neither")]
+
+
+def resampled_means(values: pd.DataFrame, resamples: int, rng: np.random.Generator) -> np.ndarray:
+    """Means of resampled seeds, the arms of a seed together: [R, k]. Rows of `values` must be complete."""
+    return counts(draws(len(values), resamples, rng)) @ values.to_numpy()

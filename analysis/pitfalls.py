@@ -20,14 +20,14 @@ import pandas as pd
 import typer
 from scipy import stats
 
-from analysis.answer import ALPHA
+from analysis.compare import LEARNING_RATE
 from analysis.findings import AnalysisError
-from analysis.intervals import CONFIDENCE
 from analysis.load import Export, load
-from analysis.numbers import difference
+from analysis.rule.answer import ALPHA
+from analysis.rule.intervals import CONFIDENCE
+from analysis.rule.sentences import difference
 from analysis.stats import t_interval
 from analysis.study import Study, study_of
-from analysis.tuning import LEARNING_RATE
 from analysis.verdict import Verdict
 from src.errors import UserError, fail
 from src.metrics import METRICS

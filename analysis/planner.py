@@ -2,7 +2,8 @@
 
 From a pilot, each future draws the true means and spreads that the pilot leaves possible (flat priors; one spread
 for all arms or one for each, by how well either fits), adds new seeds to the pilot's, and is judged after
-each number of seeds. So the uncertainty of mean and spread is in the power, and in the range of seeds.
+each number of seeds. So the uncertainty of mean and spread is in the power, and in the range of seeds. At the end,
+what the planned seeds of a sweep can show, when a pilot's spread is known.
 Source: O'Hagan, Stevens and Campbell 2005 (assurance); Grubbs 1948 (an arm's own variance from paired runs).
 """
 
@@ -10,14 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy import ndarray as Array
 
-from analysis.answer import CODES, OPEN, Judged, judge_many
 from analysis.findings import AnalysisError
+from analysis.load import load
+from analysis.rule.answer import CODES, OPEN, Judged, judge_many
+from analysis.study import study_of
 from src.randomness import stream_seed
 
 Goal = Literal["answer", "always"]
@@ -87,6 +91,7 @@ def seeds_to_settle(
     *,
     better: Literal["lower", "higher"] = "lower",
     goal: Goal = "answer",
+    control: bool = False,
     power: float = POWER,
     most: int = _TOTALS[-1],
     futures: int = FUTURES,
@@ -94,8 +99,8 @@ def seeds_to_settle(
 ) -> Plan:
     """How many seeds in all would settle what the pilot leaves open.
 
-    `pilot`: the metric by seed and arm, from the seeds that all arms share. Raises AnalysisError under two such
-    seeds or arms.
+    `pilot`: the metric by seed and arm, from the seeds that all arms share; with a `control`, in its last column.
+    Raises AnalysisError under two such seeds or arms.
     """
     complete = pilot[np.isfinite(pilot).all(axis=1)]
     n, k = complete.shape
@@ -107,7 +112,7 @@ def seeds_to_settle(
     paths = _futures(values, totals[-1], futures, rng)
     settled, answers = {}, {}
     for total in totals:
-        judged = judge_many(paths[:, :total], margin, resamples=_RESAMPLES)
+        judged = judge_many(paths[:, :total], margin, resamples=_RESAMPLES, control=control)
         settled[total] = _reached(judged, goal)
         answers[total] = _answers(judged)
     shares = {total: float(hit.mean()) for total, hit in settled.items()}
@@ -182,3 +187,33 @@ def _reached(judged: Judged, goal: Goal) -> Bool[Array, " s"]:
 def _answers(judged: Judged) -> dict[str, float]:
     shares = {name: float((judged.code == at).mean()) for at, name in enumerate(CODES)}
     return {name: share for name, share in shares.items() if share}
+
+
+# Before a sweep: what its planned seeds can show, when a pilot's spread is known.
+_STEP = 2.0
+_STUDIES = 1000
+
+
+def power_from_pilot(folder: Path, seeds: int, arms: int, margin: float | None) -> str:
+    """A sentence: how often so many seeds settle alike arms, and steps of two margins; with a warning out of reach.
+
+    Raises AnalysisError where the folder is no export.
+    """
+    study = study_of(load(folder), margin=margin)
+    verdict = study.verdicts[0] if study.verdicts else None
+    shared = None if verdict is None else verdict.pairing
+    if verdict is None or shared is None or arms < 2 or seeds < 2:
+        return f"not known: it takes two arms with shared seeds in the pilot {folder}, and two of both in the plan"
+    value = verdict.margin.value
+    centre, together = [0.0] * arms, max(shared.correlation, 0.0)
+    alike = power_of(seeds, centre, shared.sd, together, value, studies=_STUDIES)
+    spread = f"seeds scatter by {shared.sd:.2g} in {folder.name}, an interval is about +-{alike.half_width:.2g}"
+    if value == 0:
+        return f"{spread}; no margin is named, so only directions can be shown"
+    steps = [-_STEP * value * arm for arm in range(arms)]
+    falling = power_of(seeds, steps, shared.sd, together, value, studies=_STUDIES)
+    said = (
+        f"{spread}; with {seeds} seeds {arms} arms that are all alike are shown to be so in {alike.settled:.0%} of "
+        f"studies, steps of {_STEP:g} margins are settled in {falling.settled:.0%}"
+    )
+    return said if alike.warning is None else f"{said}. Warning: {alike.warning}"

@@ -9,9 +9,9 @@ from typing import Literal
 
 import pandas as pd
 
+from analysis.compare import LEARNING_RATE
 from analysis.findings import AnalysisError, Finding, caution, some
 from analysis.load import FINISHED, Export
-from analysis.tuning import LEARNING_RATE
 from src.metrics import METRICS
 
 FACTORS = ("heads", "kv_heads", "latent_dim", "head_dim", "context_length")

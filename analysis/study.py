@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from analysis.compare import LEARNING_RATE, Tuned, tuned
 from analysis.findings import AnalysisError, Finding, caution, some
 from analysis.load import FINISHED, Export
 from analysis.question import Amount, Question, has_learning_rates, question_for
-from analysis.tuning import LEARNING_RATE, Tuned, tuned
 from analysis.verdict import Verdict, judge
 
 SAID_AT_ONCE = 4

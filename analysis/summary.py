@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.conclusion import Better, Claim, Pair
-from analysis.findings import AnalysisError, some
-from analysis.intervals import CONFIDENCE
-from analysis.numbers import p_shown
-from analysis.pairing import Pairing, pairing_of
+from analysis.findings import some
 from analysis.planner import Plan, seeds_to_settle
+from analysis.rule.conclusion import Better, Claim, Pair
+from analysis.rule.intervals import CONFIDENCE
+from analysis.rule.sentences import p_shown
 from analysis.verdict import Verdict
 
 _MOST_PAIRS = 45
@@ -34,9 +33,8 @@ def how_sure(verdict: Verdict) -> str:
     seeds = [pair.seeds for pair in verdict.pairs]
     shared = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
     kind = "paired" if conclusion.method.startswith("paired") else "unpaired"
-    pairs = len(verdict.pairs)
-    family = f"all {pairs} pairs of arms together" if pairs > 1 else "the pair"
-    parts = [f"{shared} {kind} seeds, {family} at {CONFIDENCE:.0%}"]
+    together = " together" if len(verdict.pairs) > 1 else ""
+    parts = [f"{shared} {kind} seeds, {conclusion.family}{together} at {CONFIDENCE:.0%}"]
     weakest = _weakest(verdict)
     if weakest is not None:
         parts.append(f"the least sure statement in it has p = {p_shown(weakest)}")
@@ -48,7 +46,7 @@ def how_sure(verdict: Verdict) -> str:
     lost = [f"{rate.diverged} of {rate.ended} at {arm}" for arm, rate in conclusion.rates.items() if rate.diverged]
     if lost:
         parts.append(f"diverged: {some(lost, 8)}")
-    gained = pairing(verdict)
+    gained = verdict.pairing
     if gained is not None:
         parts.append(gained.sentence.rstrip(".").replace("Sharing seeds", "sharing seeds"))
     coverage = verdict.coverage
@@ -116,30 +114,21 @@ def means(verdict: Verdict) -> str:
     return "; ".join(f"{verdict.factor}={arm}: {_mean(verdict, arm)}" for arm in verdict.arms.index)
 
 
-def pairing(verdict: Verdict) -> Pairing | None:
-    """What sharing seeds gained; None where they are not shared or nothing varies."""
-    if verdict.conclusion is None or not verdict.conclusion.method.startswith("paired"):
-        return None
-    try:
-        return pairing_of(verdict.cells.values.to_numpy())
-    except AnalysisError:
-        return None
-
-
 def seeds_to_come(verdict: Verdict) -> Plan | None:
     """How many seeds would settle an open question; None where these runs cannot tell."""
-    conclusion, values = verdict.conclusion, verdict.cells.values.dropna()
-    if conclusion is None or conclusion.answer != "not_settled" or pairing(verdict) is None or len(values) < 3:
+    conclusion, values = verdict.conclusion, verdict.judged.dropna()
+    if conclusion is None or conclusion.answer != "not_settled" or verdict.pairing is None or len(values) < 3:
         return None
     if any(rate.diverged for rate in conclusion.rates.values()):
         return None
-    return _plan(values.to_numpy().tobytes(), values.shape, conclusion.margin, conclusion.better)
+    control = verdict.control is not None
+    return _plan(values.to_numpy().tobytes(), values.shape, conclusion.margin, conclusion.better, control)
 
 
 @cache
-def _plan(values: bytes, shape: tuple[int, int], margin: float, better: Better) -> Plan:
+def _plan(values: bytes, shape: tuple[int, int], margin: float, better: Better, control: bool) -> Plan:
     pilot = np.frombuffer(values, dtype=float).reshape(shape)
-    return seeds_to_settle(pilot, margin, better=better, most=_MOST_SEEDS, futures=_FUTURES)
+    return seeds_to_settle(pilot, margin, better=better, control=control, most=_MOST_SEEDS, futures=_FUTURES)
 
 
 def shown_pairs(verdict: Verdict) -> list[Pair]:

@@ -1,4 +1,4 @@
-"""From the table of runs to verdicts: what each experiment that it holds says. The rule itself: analysis.answer."""
+"""From the table of runs to verdicts: what each experiment that it holds says. The rule itself: analysis.rule."""
 
 from __future__ import annotations
 
@@ -9,20 +9,30 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.arms import arms, matched, matching_findings, spread_findings
-from analysis.cells import Cells, Coverage, at_common_step, cells, findings_of, unequal_tokens
+from analysis.cells import (
+    Cells,
+    Coverage,
+    arms,
+    at_common_step,
+    cells,
+    findings_of,
+    matched,
+    matching_findings,
+    spread_findings,
+    unequal_tokens,
+)
+from analysis.checks.control import Control, ControlRuns, beside_control, control_of, take_controls, with_control
+from analysis.checks.convergence import Convergence, convergence
+from analysis.checks.frontier import Frontier, frontier
+from analysis.checks.sensitivity import Stretch, sensitivity
 from analysis.compare import Condition, Group, mixture, not_alike, refuse_copies, split, varied
-from analysis.conclude import conclude
-from analysis.conclusion import Conclusion, Pair
-from analysis.control import Control, compare_with_control, take_controls
-from analysis.convergence import Convergence, convergence
 from analysis.findings import AnalysisError, Finding, caution, some
-from analysis.frontier import Frontier, frontier
 from analysis.load import refuse_repeated_ids, typed, with_planned
 from analysis.question import NONE, Margin, Question
-from analysis.sensitivity import Stretch, sensitivity
-from analysis.stats import pooled_sd
-from analysis.wording import Wording
+from analysis.rule.conclude import conclude
+from analysis.rule.conclusion import Conclusion, Pair
+from analysis.rule.sentences import Wording
+from analysis.stats import Pairing, pairing_of, pooled_sd
 from src.metrics import METRICS, unit_of
 from src.randomness import stream_seed
 
@@ -37,6 +47,7 @@ class Verdict:
     `conclusion`: the answer, its sentence and every pair of arms. `ratios`: each arm's cost over the reference's.
     `cells`: the runs that were used, their numbers those that were compared. `varied`: settings that differ between
     arms, by arm. `sensitivity`: the answer as the margin runs over a range. `seed_sd`: pooled within arms.
+    `judged`: what the conclusion was drawn from, seeds by arms, the control last; NaN where a run diverged.
     """
 
     factor: str
@@ -55,6 +66,7 @@ class Verdict:
     seed_sd: float
     frontiers: dict[str, Frontier]
     cells: Cells
+    judged: pd.DataFrame
     findings: tuple[Finding, ...]
 
     @property
@@ -99,6 +111,16 @@ class Verdict:
     def pair(self, arm: Any, other: Any) -> Pair | None:
         """Two arms compared, the smaller one first."""
         return next((pair for pair in self.pairs if {pair.earlier, pair.later} == {arm, other}), None)
+
+    @property
+    def pairing(self) -> Pairing | None:
+        """What sharing seeds gained; None where they are not shared or nothing varies."""
+        if self.conclusion is None or not self.conclusion.method.startswith("paired"):
+            return None
+        try:
+            return pairing_of(self.cells.values.to_numpy())
+        except AnalysisError:
+            return None
 
     @property
     def cautions(self) -> tuple[Finding, ...]:
@@ -167,13 +189,14 @@ def judge_group(
     seed_sd = float(np.nan_to_num(pooled_sd(found.values.to_numpy())))
     margin = _margin(found, question, reference, seed_sd)
     findings += _margin_findings(margin)
-    conclusion = control = progress = None
+    conclusion = control = progress = beside = None
     stretches: tuple[Stretch, ...] = ()
     fronts: dict[str, Frontier] = {}
     if comparable:
-        conclusion, stretches, about = _concluded(found, margin)
+        beside = control_of(group, controls, question)
+        conclusion, stretches, about = _concluded(found, margin, beside)
         findings += about
-        control = compare_with_control(group, controls, question, found, margin, table, _words(found))
+        control = beside_control(beside, conclusion, table, _words(found))
         progress = _convergence(found, conclusion, steps)
         fronts, front_findings = _frontiers(found, question.seed)
         findings += front_findings
@@ -194,6 +217,7 @@ def judge_group(
         seed_sd=seed_sd,
         frontiers=fronts,
         cells=found,
+        judged=_with_control(found, beside)[0],
         findings=tuple(dict.fromkeys(findings)),
     )
 
@@ -252,9 +276,17 @@ def _margin_findings(margin: Margin) -> list[Finding]:
     return [Finding("margin", about) if margin.provenance.startswith("recorded") else caution("margin", about)]
 
 
-def _concluded(found: Cells, margin: Margin) -> tuple[Conclusion | None, tuple[Stretch, ...], list[Finding]]:
-    """The conclusion over all pairs of arms. Seeds that no two arms share are compared unpaired, and that is said."""
-    values, diverged = found.outcomes()
+def _with_control(found: Cells, control: ControlRuns | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Values and which diverged, seeds by arms, the control last."""
+    return found.outcomes() if control is None else with_control(*found.outcomes(), control)
+
+
+def _concluded(
+    found: Cells, margin: Margin, control: ControlRuns | None
+) -> tuple[Conclusion | None, tuple[Stretch, ...], list[Finding]]:
+    """The conclusion over all pairs of arms, the control last. Arms that share no seeds are compared unpaired: said."""
+    values, diverged = _with_control(found, control)
+    arms = [arm for arm in values.columns if control is None or arm != control.name]
     there = values.notna() | diverged
     shared = there.to_numpy(dtype=int).T @ there.to_numpy(dtype=int)
     np.fill_diagonal(shared, 0)
@@ -270,7 +302,14 @@ def _concluded(found: Cells, margin: Margin) -> tuple[Conclusion | None, tuple[S
 
     def concluded(value: float) -> Conclusion:
         return conclude(
-            array, list(values.columns), value, better=better, diverged=flags, paired=paired, wording=_words(found)
+            array,
+            arms,
+            value,
+            better=better,
+            diverged=flags,
+            paired=paired,
+            wording=_words(found),
+            control=None if control is None else control.name,
         )
 
     conclusion = concluded(margin.value)

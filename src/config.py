@@ -172,6 +172,12 @@ Entity = Annotated[
 ]
 
 
+class DiagnosticsConfig(Section):
+    """When heads are looked at while a model trains; it never changes what is trained."""
+
+    interval: Positive | None
+
+
 class LoggerConfig(Section):
     """What W&B is told; its own limits, which it would tell only after the training, hold from the start."""
 
@@ -215,6 +221,8 @@ class Config(Section):
     training: TrainingConfig
     measurement: MeasurementConfig
     sample: SampleConfig
+    # Runs older than this section have none, and are read all the same.
+    diagnostics: DiagnosticsConfig = DiagnosticsConfig(interval=None)
     logger: LoggerConfig
     sweep: SweepConfig
     seed: Seed
@@ -264,7 +272,16 @@ class Config(Section):
 
 NOT_IDENTITY = frozenset(
     {
-        *("logger", "sweep", "resume", "runs_dir", "group", "sample", "measurement"),  # who watches, where files go
+        *(
+            "logger",
+            "sweep",
+            "resume",
+            "runs_dir",
+            "group",
+            "sample",
+            "measurement",
+            "diagnostics",
+        ),  # who watches, where files go
         *("data.path", "data.train", "data.validation", "data.verify"),  # where a corpus lies: it counts by its hash
         "training.learning_rate_from",  # the rate that it gave counts
     }

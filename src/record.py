@@ -62,6 +62,8 @@ class Record:
     segments: list[dict[str, Any]] = field(default_factory=list)
     origins: dict[str, str] = field(default_factory=dict)
     """Where each setting's value came from: a file, or the command line."""
+    parent: dict[str, Any] | None = None
+    """Of a run whose first weights were made of another run's: which one, and how. None of all others."""
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -90,6 +92,8 @@ class Record:
         """Replaces record.json at once: a reader sees the old one or the new one, never half of one."""
         first = ("schema_version", "run_id", "status")
         values = asdict(self)
+        if self.parent is None:  # so that older code reads it
+            del values["parent"]
         ordered = {name: values[name] for name in first} | values
         write_atomically(folder / RECORD, json.dumps(encode(ordered), indent=2, allow_nan=False) + "\n")
 

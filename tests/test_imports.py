@@ -30,6 +30,7 @@ CORE = {
     "setting_errors",
     "usual_names",
 }
+MEASURES = "src.heads.measure"  # the training loop takes them too; the commands beside it wire everything
 TASKS = "src.data.tasks"  # each is a part of the configuration, and draws its examples with numpy alone
 FILES = sorted(file for folder in ("src", "analysis", "hydra_plugins") for file in (ROOT / folder).rglob("*.py"))
 HIDDEN = {
@@ -91,6 +92,8 @@ def room(module: str) -> str | None:
     parts = module.split(".")
     if parts[0] != "src" or len(parts) == 1:
         return None
+    if module.startswith(MEASURES):
+        return "measures"
     return "core" if parts[1] in CORE or module.startswith(TASKS) else parts[1]
 
 
@@ -105,7 +108,8 @@ MAY_IMPORT = {
     "core": {"core"},
     "model": {"core", "model"},
     "data": {"core", "data"},
-    "training": {"core", "model", "data", "training"},
+    "measures": {"core", "model", "measures"},
+    "training": {"core", "model", "data", "measures", "training"},
     "export": {"core", "export"},
     "analysis": {"core", "export"},
 }

@@ -50,7 +50,7 @@ BENCH_TINY = ["model.d_model=32", "model.layers=1", "context_length=32", "traini
 
 def command(module: str) -> list[str]:
     """The words of the one command of the README that runs this module."""
-    (found,) = [words for words in COMMANDS if f" {module} " in words]
+    (found,) = [words for words in COMMANDS if f" {module} " in f"{words} "]
     return ["-m", *shlex.split(found.partition(" -m ")[2])]
 
 
@@ -116,10 +116,19 @@ def test_the_configurator_answers_first(tmp_path: Path) -> None:
 
 
 def test_the_heads_of_a_model_are_drawn_as_a_picture(tmp_path: Path) -> None:
-    done = run(command("src.heads"), tmp_path)
+    done = run(command("src.heads show"), tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("heads.png: 4 heads in each of 4 layers, 19 x 19 weights a head")
     assert (tmp_path / "heads.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_layer_is_opened_up_and_the_example_written_out(tmp_path: Path) -> None:
+    written = run(command("src.heads example"), tmp_path)
+    assert written.returncode == 0, written.stderr
+    assert "0.157653 -0.102184 -0.695975 | -0.020971  0.205886 -0.790847" in written.stdout
+    opened = run(command("src.heads inside"), tmp_path)
+    assert opened.returncode == 0, opened.stderr
+    assert re.search(r"^scores +\(128, 5, 32, 32\)", opened.stdout, re.MULTILINE)
 
 
 def test_a_sweep_is_planned_run_shown_exported_and_judged(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from IPython.display import Image, Markdown, display
 from analysis.load import Export, load
 from analysis.plots.figures import Drawn
 from analysis.plots.style import looks
-from analysis.report.markdown import table_text
-from analysis.report.page import Table
+from analysis.report.render import Table, table_text
 from analysis.study import Study
 
 SAMPLE = Path(__file__).with_name("sample_export")

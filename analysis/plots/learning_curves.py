@@ -1,4 +1,4 @@
-"""Loss over training: a line an arm, with a named band, where all of an arm's runs have a number."""
+"""Loss over training, a line an arm with a named band; and the gap between two arms over training."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from analysis.cells import TOKENS
-from analysis.intervals import CONFIDENCE
+from analysis.checks.convergence import Convergence
 from analysis.load import Export
-from analysis.plots.figures import Drawn, counts_said, figure, new_axes
-from analysis.plots.style import axis_name, levels, show_thousands, style_of
+from analysis.plots.figures import Drawn, counts_said, figure, margin_said, new_axes
+from analysis.plots.style import COLOURS, INK, axis_name, levels, show_thousands, style_of
+from analysis.rule.intervals import CONFIDENCE
 from analysis.stats import t_interval
 from analysis.verdict import Verdict
 
@@ -20,7 +21,7 @@ BAND = "95% t interval of the mean over seeds"
 _LATE = 0.25
 
 
-def draw(
+def draw_learning_curves(
     table: pd.DataFrame,
     ax: Axes,
     *,
@@ -63,7 +64,7 @@ def draw(
 
 
 @figure("learning curves", at=30)
-def drawn(verdict: Verdict, export: Export) -> Iterator[Drawn]:
+def learning_curves_figure(verdict: Verdict, export: Export) -> Iterator[Drawn]:
     steps = export.steps.merge(verdict.cells.runs[["run_id", verdict.factor]], on="run_id")
     metric = "val/loss" if verdict.metric.startswith("val/") else verdict.metric
     if metric not in steps or steps.dropna(subset=[metric]).groupby("run_id").size().max() < 3:
@@ -72,9 +73,44 @@ def drawn(verdict: Verdict, export: Export) -> Iterator[Drawn]:
     if metric not in steps or steps.dropna(subset=[metric]).empty:
         return
     picture, ax = new_axes()
-    draw(steps.dropna(subset=[x]), ax, factor=verdict.factor, metric=metric, unit=verdict.unit, x=x)
+    draw_learning_curves(steps.dropna(subset=[x]), ax, factor=verdict.factor, metric=metric, unit=verdict.unit, x=x)
     caption = (
         f"Mean over the runs of each arm, where all of them have a number; bands are the {BAND}; the steep first "
         f"quarter runs above the frame. {counts_said(verdict)}. Source: {export.sentence}."
     )
     yield Drawn("learning_curves", f"{metric} over training", caption, picture)
+
+
+# The gap over training: whether a difference was still changing when the runs ended.
+_CONVERGENCE_LATE = 0.25
+
+
+def draw_convergence(progress: Convergence, ax: Axes, *, margin: float | None = None, unit: str | None = None) -> Axes:
+    """The mean difference of the two arms at each evaluation, with its band; the first quarter is left out."""
+    gap = progress.gap[progress.gap["step"] >= _CONVERGENCE_LATE * progress.gap["step"].max()]
+    if margin:
+        ax.axhspan(-margin, margin, color=COLOURS[4], alpha=0.15, linewidth=0)
+    ax.axhline(0, color=INK, linewidth=0.8)
+    ax.fill_between(gap["step"], gap["low"], gap["high"], color=COLOURS[0], alpha=0.2, linewidth=0)
+    ax.plot(gap["step"], gap["difference"], color=COLOURS[0], marker="o", markersize=4)
+    show_thousands(ax.xaxis)
+    ax.set_xlabel("step")
+    ax.set_ylabel(f"{axis_name(progress.metric, unit)}, {progress.later} minus {progress.earlier}")
+    return ax
+
+
+@figure("convergence", at=35)
+def convergence_figure(verdict: Verdict, export: Export) -> Iterator[Drawn]:
+    progress = verdict.convergence
+    if progress is None:
+        return
+    picture, ax = new_axes()
+    draw_convergence(progress, ax, margin=verdict.margin.value, unit=verdict.unit)
+    flagged = progress.flagged(verdict.margin.value)
+    said = f"This {flagged}. " if flagged else "It is not seen to shrink, and the loss has settled to the margin. "
+    caption = (
+        f"Difference on shared seeds at each evaluation (n = {progress.gap['n'].iloc[0]}), with the pointwise 95% t "
+        f"interval; the first quarter of training is left out. {said}{margin_said(verdict)}Source: {export.sentence}."
+    )
+    title = f"The gap between {progress.earlier} and {progress.later} {verdict.factor} over training"
+    yield Drawn("convergence", title, caption, picture)

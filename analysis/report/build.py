@@ -8,13 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from analysis.answer import RULE
 from analysis.findings import Finding
 from analysis.load import Export
-from analysis.numbers import MISSING
 from analysis.plots.differences import headline
 from analysis.plots.figures import figures_of_export, figures_of_verdict
-from analysis.report.page import Block, Bullets, Code, Page, Paragraph, Section, Table
+from analysis.report.render import Block, Bullets, Code, Page, Paragraph, Section, Table
 from analysis.report.tables import (
     arms_table,
     control_table,
@@ -24,6 +22,8 @@ from analysis.report.tables import (
     rates_table,
     sensitivity_table,
 )
+from analysis.rule.answer import RULE
+from analysis.rule.sentences import MISSING
 from analysis.study import Study
 from analysis.summary import bullets, tradeoff_of
 from analysis.verdict import Verdict

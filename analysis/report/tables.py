@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.appendix import other_tests, page_trend
-from analysis.arms import DESIGNED, MATCHED_WITHIN
-from analysis.conclusion import Pair
-from analysis.numbers import MISSING, difference, mean_shown, p_shown
-from analysis.report.page import Table
-from analysis.summary import pairing, shown_pairs, shown_words
+from analysis.cells import DESIGNED, MATCHED_WITHIN
+from analysis.checks.other_tests import other_tests, page_trend
+from analysis.report.render import Table
+from analysis.rule.conclusion import Pair
+from analysis.rule.sentences import MISSING, difference, mean_shown, p_shown
+from analysis.summary import shown_pairs, shown_words
 from analysis.verdict import Verdict
 from src.metrics import bytes_shown
 
@@ -136,7 +136,10 @@ def control_table(verdict: Verdict) -> Table | None:
         for beside in control.arms
     ]
     header = [verdict.factor, "seeds", f"minus {control.name} [95%]", f"beside {control.name}", "p", "cache / control"]
-    return Table(header, rows, f"{control.name}: {control.seeds} runs. Intervals hold for all arms and the control.")
+    lost = f", {control.diverged} more diverged" if control.diverged else ""
+    lost += f", {control.left_out} did not end" if control.left_out else ""
+    held = "" if verdict.conclusion is None else f"Intervals hold together, for {verdict.conclusion.family}."
+    return Table(header, rows, f"{control.name}: {control.seeds} runs{lost}. {held}")
 
 
 def other_tests_table(verdict: Verdict, rng: Any) -> Table | None:
@@ -167,7 +170,7 @@ def other_tests_table(verdict: Verdict, rng: Any) -> Table | None:
     trend = page_trend(verdict.cells.values, verdict.metric)
     if trend is not None:
         said.append(f"Page's trend: p = {p_shown(trend[0])} for better with more, {p_shown(trend[1])} for worse.")
-    gained = pairing(verdict)
+    gained = verdict.pairing
     if gained is not None:
         said.append(gained.sentence)
     return Table(header, rows, " ".join(said))

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.convergence import Convergence
+from analysis.checks.convergence import Convergence
 from analysis.findings import AnalysisError
 from analysis.plots.style import caption_below, looks, save
 from analysis.report.build import page_of
-from analysis.report.html import html_of
-from analysis.report.markdown import FIGURES, figure_files, markdown_of
+from analysis.report.render import FIGURES, figure_files, html_of, markdown_of
 from analysis.study import Study
 from analysis.summary import bullets
 from analysis.verdict import Verdict

@@ -130,6 +130,11 @@ class EvaluationWindows:
     def __len__(self) -> int:
         return -(-self._count // self._batch_size) + self._has_tail
 
+    def some(self, count: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
+        """So many of the full windows, or all where there are fewer, evenly spread over the split."""
+        windows = np.unique(np.linspace(0, self._count - 1, count).astype(np.int64))
+        return self._windows.read(self._stride * windows)
+
     def loss_floor(self) -> None:
         """Nobody knows the least loss that a model of a text can have."""
 

@@ -80,6 +80,7 @@ class TaskData:
             "vocabulary_size": vocabulary.size if vocabulary else None,
             "vocabulary_hash": vocabulary.hash if vocabulary else None,
             "vocabulary": vocabulary.facts if vocabulary else None,
+            **({"landmarks": self.task.landmarks} if self.task.landmarks else {}),
         }
 
     def check_length(self, context_length: int) -> None:
@@ -174,6 +175,10 @@ class EvaluationExamples:
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         for first in range(0, self._count, self._batch_size):
             yield _tensors(self._examples.arrays(first, min(self._batch_size, self._count - first)))
+
+    def some(self, count: int) -> tuple[Tensor, Tensor]:
+        """So many of the examples, the first ones, or all where there are fewer."""
+        return _tensors(self._examples.arrays(0, min(count, self._count)))
 
     def loss_floor(self) -> float:
         """The least mean loss that any model can expect on this set."""

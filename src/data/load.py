@@ -34,6 +34,10 @@ class EvaluationBatches(Protocol):
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]: ...
 
+    def some(self, count: int) -> tuple[Tensor, Tensor]:
+        """Inputs and targets of so many whole sequences, or of all where there are fewer; always the same ones."""
+        ...
+
     def loss_floor(self) -> float | None:
         """The least mean loss that any model can expect here; None where nobody knows."""
         ...

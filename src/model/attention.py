@@ -37,6 +37,19 @@ class Intermediates:
     latent: Float[Tensor, "B S R"] | None = None
 
 
+@dataclass(frozen=True)
+class HeadMatrices:
+    """What each head multiplies by, biases left out. Keys and values of grouped heads repeat their kv-head's.
+
+    A query x and a key y meet as (query x) . (key y), rotary positions apart; of y the head writes output value y.
+    """
+
+    query: Float[Tensor, "H D E"]
+    key: Float[Tensor, "H D E"]
+    value: Float[Tensor, "H Dv E"]
+    output: Float[Tensor, "H E Dv"]
+
+
 class AttentionLayer(nn.Module):
     """Attention of one layer, of any kind. `fused_projections` names the matrices that were laid into one, in order,
     with their rows: each is initialised as a matrix of its own.
@@ -77,6 +90,10 @@ class AttentionLayer(nn.Module):
         is_causal: bool = True,
     ) -> Intermediates:
         """The same computation written out, without dropout, and everything on its way."""
+
+    @abstractmethod
+    def head_matrices(self) -> HeadMatrices:
+        """The weights, a head apart."""
 
     def kernel_name(self, kernel: str, new: int, has_cache: bool) -> str:
         """What a report calls the kernel that runs for so many new positions: the form of the computation too,
@@ -138,6 +155,12 @@ class GroupedAttention(AttentionLayer):
         concatenated = combine_heads(heads)
         return Intermediates(*features, q, k, v, scores, weights, heads, concatenated, self.output(concatenated))
 
+    def head_matrices(self) -> HeadMatrices:
+        g = self.geometry
+        q, k, v = (part.view(-1, g.head_dim, g.d_model) for part in self.projection.weight.split(self.widths))
+        k, v = (part.repeat_interleave(g.heads // g.kv_heads, dim=0) for part in (k, v))  # H D E
+        return HeadMatrices(q, k, v, output_of_heads(self.output, g.heads))
+
     def _features(self, x: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         if memory is None:
             q, k, v = self.projection(x).split(self.widths, dim=2)
@@ -166,6 +189,11 @@ def split_heads(features: Float[Tensor, "B T HD"], heads: int) -> Float[Tensor, 
 def combine_heads(heads: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T HD"]:
     """The reverse of `split_heads`."""
     return heads.transpose(1, 2).flatten(2)
+
+
+def output_of_heads(output: nn.Linear, heads: int) -> Float[Tensor, "H E D"]:
+    """The output matrix, a head's columns apart."""
+    return output.weight.unflatten(1, (heads, -1)).transpose(0, 1)
 
 
 def start_of(cache: Cache | None, memory: Tensor | None) -> int | None:

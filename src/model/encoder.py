@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from src.geometry import Geometry
 from src.io_spec import VectorSpec
-from src.model.gpt import Block
+from src.model.attention import Intermediates
+from src.model.gpt import Block, look_inside_blocks
 from src.model.norms import make_norm
 
 
@@ -43,13 +44,17 @@ class VectorModel(nn.Module):
         length = vectors.shape[1]
         if length > self.geometry.context_length:
             raise ValueError(f"{length} positions; the model's context_length is {self.geometry.context_length}")
-        x = self._enter(vectors)
+        x = self.enter(vectors)
         for block in self.blocks:
             x = block(x)
-        x = self.norm(x[:, -1:] if self.query is not None else x)
-        return x if self.output is None else self.output(x)
+        return self.leave(x)
 
-    def _enter(self, vectors: Tensor) -> Float[Tensor, "B P E"]:
+    def look_inside(self, vectors: Float[Tensor, "B T F"]) -> list[Intermediates]:
+        """Every layer's attention opened up, on its way through the whole model."""
+        return look_inside_blocks(self.blocks, self.enter(vectors))
+
+    def enter(self, vectors: Float[Tensor, "B T F"]) -> Float[Tensor, "B P E"]:
+        """What the first block reads: a position a vector, and the query behind them where there is one."""
         x = vectors.to(next(self.parameters()).dtype)
         if self.input is not None:
             x = self.input(x)
@@ -58,3 +63,8 @@ class VectorModel(nn.Module):
         if self.query is not None:
             x = torch.cat([x, self.query.weight.to(x.dtype).expand(x.shape[0], 1, -1)], dim=1)
         return x if self.dropout is None else self.dropout(x)
+
+    def leave(self, x: Float[Tensor, "B P E"]) -> Float[Tensor, "B A O"]:
+        """The answers, of what the last block wrote."""
+        x = self.norm(x[:, -1:] if self.query is not None else x)
+        return x if self.output is None else self.output(x)

@@ -84,21 +84,16 @@ class GPT(nn.Module):
         Raises ValueError past the context length: no position beyond it was trained.
         """
         start = cache.length if cache is not None else 0
-        x = self._embed(tokens, start)
+        x = self.enter(tokens, start)
         for block in self.blocks:
             x = block(x, cache)
         if cache is not None:
             cache.length = start + tokens.shape[1]
-        return self.output(self.norm(x))
+        return self.leave(x)
 
     def look_inside(self, tokens: Int[Tensor, "B T"]) -> list[Intermediates]:
         """Every layer's attention opened up, on its way through the whole model."""
-        x = self._embed(tokens, 0)
-        layers = []
-        for block in cast(Iterable[Block], self.blocks):
-            layers.append(block.attention.look_inside(block.attention_norm(x)))
-            x = block(x)
-        return layers
+        return look_inside_blocks(self.blocks, self.enter(tokens))
 
     def make_cache(self, batch: int, capacity: int | None = None, dtype: torch.dtype | None = None) -> Cache:
         """An empty cache on the model's device; of the whole context unless said.
@@ -112,7 +107,8 @@ class GPT(nn.Module):
             dtype = torch.get_autocast_dtype(device) if autocast else weight.dtype
         return make_cache(self.geometry, batch, capacity or self.geometry.context_length, dtype, weight.device)
 
-    def _embed(self, tokens: Tensor, start: int) -> Float[Tensor, "B T E"]:
+    def enter(self, tokens: Int[Tensor, "B T"], start: int = 0) -> Float[Tensor, "B T E"]:
+        """What the first block reads: tokens with their positions, the first of which is `start`."""
         end = start + tokens.shape[1]
         if end > self.geometry.context_length:
             raise ValueError(f"{end} positions; the model's context_length is {self.geometry.context_length}")
@@ -120,6 +116,19 @@ class GPT(nn.Module):
         if self.positions is not None:
             x = x + self.positions.weight[start:end]
         return x if self.dropout is None else self.dropout(x)
+
+    def leave(self, x: Float[Tensor, "B T E"]) -> Float[Tensor, "B T V"]:
+        """Logits of what the last block wrote."""
+        return self.output(self.norm(x))
+
+
+def look_inside_blocks(blocks: nn.ModuleList, x: Float[Tensor, "B T E"]) -> list[Intermediates]:
+    """The attention of each of these blocks opened up, as x goes through them."""
+    layers = []
+    for block in cast(Iterable[Block], blocks):
+        layers.append(block.attention.look_inside(block.attention_norm(x), is_causal=block.is_causal))
+        x = block(x)
+    return layers
 
 
 def make_attention(geometry: Geometry, layer: int, dropout: float, kernel: str) -> AttentionLayer:

@@ -24,7 +24,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from src.geometry import Geometry
-from src.model.attention import AttentionLayer, Intermediates, combine_heads, split_heads, start_of
+from src.model.attention import (
+    AttentionLayer,
+    HeadMatrices,
+    Intermediates,
+    combine_heads,
+    output_of_heads,
+    split_heads,
+    start_of,
+)
 from src.model.cache import LatentCache
 from src.model.kernels import FOLD_AT_MOST, attend, attention_weights, resolve, visible
 from src.model.norms import make_latent_norm
@@ -99,6 +107,16 @@ class LatentAttention(AttentionLayer):
             output=self.output(concatenated),
             latent=latent,
         )
+
+    def head_matrices(self) -> HeadMatrices:
+        """Keys and values through the latent, as if its norm were not there; rotary parts as they meet at one place."""
+        g = self.geometry
+        q, down, rope_key = self.projection.weight.split(self.widths)
+        up_key, up_value = self.up.weight.view(2, g.heads, g.head_dim, g.latent_dim)  # H D R
+        shared = rope_key.expand(g.heads, -1, -1)  # H P E
+        key = torch.cat([up_key @ down, shared], dim=1)  # H D+P E
+        query = q.view(g.heads, g.head_dim + g.rope_dim, g.d_model)
+        return HeadMatrices(query, key, up_value @ down, output_of_heads(self.output, g.heads))
 
     def kernel_name(self, kernel: str, new: int, has_cache: bool) -> str:
         return f"absorbed:{kernel}" if absorbs(new, has_cache) else kernel

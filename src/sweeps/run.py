@@ -98,7 +98,7 @@ def run_sweep(
     if plan.invalid and settings.invalid == "error":
         raise ConfigError(_refusal(plan.invalid))
     if settings.pilot is not None:
-        from analysis.pilot import power_from_pilot  # statistics that no other sweep needs
+        from analysis.planner import power_from_pilot  # statistics that no other sweep needs
 
         said = power_from_pilot(Path(settings.pilot), len(plan.seeds), len(plan.arms), settings.margin_nats)
         console.print(f"power    {said}", highlight=False, soft_wrap=True)

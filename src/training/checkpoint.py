@@ -14,9 +14,10 @@ import torch
 
 from src.config import Config, SampleConfig
 from src.data.vocabulary import Vocabulary, vocabulary_of
-from src.errors import DataError, RunError
+from src.errors import ConfigError, DataError, RunError, first_line
 from src.geometry import Geometry
-from src.io_spec import spec_of
+from src.io_spec import IOSpec, spec_of
+from src.model.encoder import VectorModel
 from src.model.generate import generate
 from src.model.gpt import GPT
 from src.randomness import stream_seed
@@ -96,6 +97,19 @@ def restore(training: Training, content: dict[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
+class LoadedModel:
+    """A trained model from its checkpoint, with all that its run knew of it. `vocabulary` is None for vectors."""
+
+    config: Config
+    geometry: Geometry
+    spec: IOSpec
+    vocabulary: Vocabulary | None
+    data_hash: str
+    model: GPT | VectorModel
+    step: int
+
+
+@dataclass(frozen=True)
 class LoadedRun:
     """A language model from its checkpoint, with the vocabulary that it was trained with."""
 
@@ -106,23 +120,41 @@ class LoadedRun:
     step: int
 
 
-def load_run(folder: Path) -> LoadedRun:
-    """The language model of a run folder, in evaluation mode on the CPU.
+def load_model(folder: Path) -> LoadedModel:
+    """The model of a run folder, of tokens or of vectors, in evaluation mode on the CPU.
 
-    Raises RunError where there is none, or one that reads vectors.
+    Raises RunError where there is none, or one that this version of the code does not know.
     """
     content = load_checkpoint(folder)
     if content is None:
         what = "has no checkpoint yet" if folder.is_dir() else "does not exist"
         raise RunError(f"{folder} {what}; name a run's folder: runs/<group>/<run_id>")
-    config = Config.of(content["config"])
-    geometry = Geometry(**content["geometry"])
-    model = make_model(config, geometry, spec_of(content["ends"]))
-    if not isinstance(model, GPT):
-        raise RunError(f"{folder} holds a model of data={config.data.name}, which reads vectors and no text")
-    vocabulary = vocabulary_of(content["vocabulary"])
-    model.load_state_dict(content["model"])
-    return LoadedRun(config, geometry, vocabulary, model.eval(), content["state"]["step"])
+    try:
+        config = Config.of(content["config"])
+        geometry = Geometry(**content["geometry"])
+        spec = spec_of(content["ends"])
+        model = make_model(config, geometry, spec)
+        model.load_state_dict(content["model"])
+        kept = content["vocabulary"]
+        vocabulary = None if kept is None else vocabulary_of(kept)
+        return LoadedModel(
+            config, geometry, spec, vocabulary, content["data_hash"], model.eval(), content["state"]["step"]
+        )
+    except (ConfigError, KeyError, TypeError, RuntimeError) as error:
+        raise RunError(
+            f"{folder / CHECKPOINT} is of another version of this code: {first_line(error)}; read it with that one"
+        ) from None
+
+
+def load_run(folder: Path) -> LoadedRun:
+    """The language model of a run folder, in evaluation mode on the CPU.
+
+    Raises RunError where there is none, or one that reads vectors.
+    """
+    loaded = load_model(folder)
+    if not isinstance(loaded.model, GPT) or loaded.vocabulary is None:
+        raise RunError(f"{folder} holds a model of data={loaded.config.data.name}, which reads vectors and no text")
+    return LoadedRun(loaded.config, loaded.geometry, loaded.vocabulary, loaded.model, loaded.step)
 
 
 def continue_text(

@@ -12,6 +12,7 @@ from typing import Any
 from src.config import Config, config_hash
 from src.costs import Costs
 from src.errors import Diverged, RunError, Stopped
+from src.metrics import METRICS
 from src.model.gpt import GPT
 from src.model.kernel_report import check_kernel
 from src.record import CONFIG, LOG, SAMPLE, Record, Status, keep_rows_until, settings_text, write_atomically
@@ -106,6 +107,8 @@ def _events(
     finally:
         summary.update(_training_summary(training, costs))
     model = training.model.eval()
+    if training.diagnostics is not None:
+        summary["heads/ablatable"] = training.diagnostics.ablatable(model, runtime)
     if isinstance(model, GPT):
         yield from measure_decoding(model, runtime, plan.config.measurement, clock, stop, summary)
     summary["memory/peak_bytes"] = peak_memory_bytes(runtime.device)
@@ -123,6 +126,7 @@ def _training_summary(training: Training, costs: Costs) -> dict[str, Any]:
     loss_floor = training.windows.loss_floor()
     return {
         **state.last,
+        **{name: value for name, value in state.heads.items() if name in METRICS},
         **({} if loss_floor is None else {"val/loss_optimum": loss_floor}),
         "val/loss_best": state.best_loss,
         "val/loss_best_step": state.best_step,
@@ -205,13 +209,14 @@ def _running_record(plan: RunPlan, runtime: Runtime, costs: Costs, folder: RunFo
     known = {} if previous is None else {"started_at": previous.started_at, "segments": previous.segments}
     record = new_record(
         folder.run_id,
-        config_hash(plan.config.identity, plan.data.hash),
+        plan.config_hash,
         plan.config.model_dump(),
         data=plan.data.facts,
         environment={**where, **runtime.as_dict()},
         geometry=plan.geometry.as_dict(),
         costs=costs.as_dict(),
         origins=plan.config.origins,
+        parent=None if plan.start is None else plan.start.parent,
         **known,
     )
     return record.begun(from_step, where["host"])

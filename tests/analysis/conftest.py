@@ -11,7 +11,7 @@ from jaxtyping import install_import_hook
 
 # Must come before anything imports these modules.
 install_import_hook(
-    ["analysis.stats", "analysis.frontier"],
+    ["analysis.stats", "analysis.checks.frontier"],
     "beartype.beartype",
 )
 

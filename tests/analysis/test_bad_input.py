@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.arms import resampled_means
+from analysis.cells import resampled_means
 from analysis.findings import AnalysisError
 from analysis.load import load, typed
 from analysis.question import Question

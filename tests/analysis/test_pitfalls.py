@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.compare import LEARNING_RATE
 from analysis.findings import AnalysisError
 from analysis.load import load
 from analysis.pitfalls import (
@@ -25,7 +26,6 @@ from analysis.pitfalls import (
 )
 from analysis.question import Question
 from analysis.study import study_of
-from analysis.tuning import LEARNING_RATE
 from analysis.verdict import Verdict, judge
 from tests.analysis.export_maker import write_export
 

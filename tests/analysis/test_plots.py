@@ -12,24 +12,17 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
+from analysis.compare import LEARNING_RATE
 from analysis.findings import AnalysisError
 from analysis.load import Export, load
-from analysis.plots import (
-    cache_size,
-    cost_frontier,
-    differences,
-    figures,
-    learning_curves,
-    learning_rate_map,
-    loss,
-    pairs,
-    speed,
-    style,
-)
+from analysis.plots import costs, figures, style
+from analysis.plots.costs import draw_cache_size, draw_frontier, draw_speed
+from analysis.plots.differences import draw_differences, draw_pairs
 from analysis.plots.figures import Drawn, figures_of_export, figures_of_verdict
+from analysis.plots.learning_curves import draw_learning_curves
+from analysis.plots.loss import draw_learning_rates, draw_loss
 from analysis.plots.style import caption_below, looks, new_figure, save
 from analysis.question import Question
-from analysis.tuning import LEARNING_RATE
 from analysis.verdict import Verdict, judge
 from tests.analysis.export_maker import curves, write_export
 
@@ -74,11 +67,11 @@ def ticks_of(ax: Axes) -> list[str]:
 
 
 def test_examples_in_the_docstrings_hold() -> None:
-    assert [doctest.testmod(module).failed for module in (style, speed)] == [0, 0]
+    assert [doctest.testmod(module).failed for module in (style, costs)] == [0, 0]
 
 
 def test_the_axis_has_ticks_at_exactly_the_head_counts_that_ran(runs: pd.DataFrame, ax: Axes) -> None:
-    for drawn in (loss.draw(runs, ax), speed.draw(runs, new_figure().add_subplot())):
+    for drawn in (draw_loss(runs, ax), draw_speed(runs, new_figure().add_subplot())):
         assert ticks_of(drawn) == ["1", "2", "4", "8", "16"]
         assert drawn.get_xticks().tolist() == [1, 2, 4, 8, 16]
         assert drawn.xaxis.get_minorticklocs().tolist() == []
@@ -87,12 +80,12 @@ def test_the_axis_has_ticks_at_exactly_the_head_counts_that_ran(runs: pd.DataFra
 
 def test_the_legend_holds_exactly_the_head_counts_in_numeric_order(runs: pd.DataFrame, ax: Axes) -> None:
     table = curves(runs).merge(runs[["run_id", "heads"]], on="run_id")
-    learning_curves.draw(table, ax)
+    draw_learning_curves(table, ax)
     assert legend_of(ax) == [f"{heads} (n = 3)" for heads in (1, 2, 4, 8, 16)]
 
 
 def test_every_seed_is_a_dot_and_the_bar_is_the_t_interval(make_runs: MakeRuns, ax: Axes) -> None:
-    loss.draw(make_runs({1: [1.0, 1.2, 1.4], 8: [0.9, 1.0, 1.1]}), ax, reference=1, margin=0.05)
+    draw_loss(make_runs({1: [1.0, 1.2, 1.4], 8: [0.9, 1.0, 1.1]}), ax, reference=1, margin=0.05)
     dots = [y for line in ax.lines if line.get_marker() == "o" for y in ys(line)]
     assert sorted(dots) == [0.9, 1.0, 1.0, 1.1, 1.2, 1.4]
     ends = bars(ax)[0].lines[2][0].get_segments()[0][:, 1]
@@ -104,9 +97,9 @@ def test_every_seed_is_a_dot_and_the_bar_is_the_t_interval(make_runs: MakeRuns, 
 
 def test_one_seed_gets_a_dot_and_neither_interval_nor_band(make_runs: MakeRuns, ax: Axes) -> None:
     runs = make_runs({1: [1.0], 8: [0.9]})
-    loss.draw(runs, ax)
+    draw_loss(runs, ax)
     assert not any(bar.has_yerr for bar in bars(ax))
-    curve = learning_curves.draw(curves(runs).merge(runs[["run_id", "heads"]], on="run_id"), new_figure().add_subplot())
+    curve = draw_learning_curves(curves(runs).merge(runs[["run_id", "heads"]], on="run_id"), new_figure().add_subplot())
     assert len(curve.collections) == 0
 
 
@@ -114,17 +107,17 @@ def test_a_mean_curve_ends_where_its_first_run_ends(make_runs: MakeRuns, ax: Axe
     runs = make_runs({8: [1.0, 5.0]})
     steps = curves(runs)
     cut = steps[(steps["run_id"] != "heads8-seed1") | (steps["step"] <= 30)]
-    learning_curves.draw(cut.merge(runs[["run_id", "heads"]], on="run_id"), ax)
+    draw_learning_curves(cut.merge(runs[["run_id", "heads"]], on="run_id"), ax)
     assert xs(ax.lines[0]) == [1000, 2000, 3000]
 
 
 def test_counts_that_a_log_axis_cannot_hold_are_refused(make_runs: MakeRuns, ax: Axes) -> None:
     with pytest.raises(AnalysisError, match="heads holds 0; a log axis of counts needs values above 0"):
-        loss.draw(make_runs({8: [1.0]}).assign(heads=0), ax)
+        draw_loss(make_runs({8: [1.0]}).assign(heads=0), ax)
 
 
 def test_speeds_of_unlike_kernels_are_told_apart(runs: pd.DataFrame, ax: Axes) -> None:
-    speed.draw(runs, ax)
+    draw_speed(runs, ax)
     assert legend_of(ax) == ["fused:flash", "math"]
     assert ax.get_ylim()[0] == 0
 
@@ -132,7 +125,7 @@ def test_speeds_of_unlike_kernels_are_told_apart(runs: pd.DataFrame, ax: Axes) -
 def test_the_cache_line_is_the_formula_and_the_points_are_measured(make_runs: MakeRuns, ax: Axes) -> None:
     mha = make_runs({8: [1.0]}).assign(**{"costs.cache_bytes_per_token": 4096})
     mqa = mha.assign(kv_heads=1, **{"costs.cache_bytes_per_token": 512, "cache/bytes": 32768})
-    cache_size.draw(pd.concat([mha, mqa]), ax)
+    draw_cache_size(pd.concat([mha, mqa]), ax)
     assert legend_of(ax) == ["MHA, heads 8: 4 KiB/token", "MQA, heads 8 on kv_heads 1: 512 B/token"]
     line, points = ax.lines[0], ax.lines[1]
     assert [y / x for x, y in zip(xs(line), ys(line), strict=True)] == pytest.approx([4096, 4096])
@@ -143,7 +136,7 @@ def test_the_frontier_line_joins_what_no_other_beats(ax: Axes) -> None:
     points = pd.DataFrame(
         {"cost": [1.0, 2.0, 4.0], "value": [3.0, 3.5, 1.0], "on_frontier": [True, False, True]}, index=[1, 2, 4]
     ).assign(cost_low=np.nan, cost_high=np.nan, low=np.nan, high=np.nan)
-    cost_frontier.draw(points, ax, cost="cache/bytes", knee=4)
+    draw_frontier(points, ax, cost="cache/bytes", knee=4)
     assert xs(ax.lines[0]) == [1.0, 4.0]
     assert [text.get_text() for text in ax.texts] == ["1", "2", "4, knee"]
     assert [bar.lines[0].get_markerfacecolor() == "none" for bar in bars(ax)] == [False, True, False]
@@ -151,7 +144,7 @@ def test_the_frontier_line_joins_what_no_other_beats(ax: Axes) -> None:
 
 def test_each_pair_is_a_row_with_what_its_interval_shows(make_runs: MakeRuns, noisy: Noisy, ax: Axes) -> None:
     (verdict,) = judge(make_runs(noisy({1: 1.9, 2: 1.8, 4: 1.7})), Question(margin=0.01)).verdicts
-    pairs.draw(verdict.pairs, ax, margin=verdict.margin.value)
+    draw_pairs(verdict.pairs, ax, margin=verdict.margin.value)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["1 to 2", "1 to 4", "2 to 4"]
     assert all(text.get_text().startswith("better, by more than the margin, p") for text in ax.texts)
     lines = [line for line in ax.lines if len(xs(line)) == 2 and line.get_linewidth() > 1]
@@ -162,7 +155,7 @@ def test_the_opening_figure_has_the_intervals_of_the_table(make_runs: MakeRuns, 
     runs = make_runs(noisy({1: 1.9, 2: 1.8, 4: 1.85}))
     (verdict,) = judge(runs, Question(margin=0.01)).verdicts
     assert verdict.focus == 2
-    differences.draw(verdict, ax, verdict.focus)
+    draw_differences(verdict, ax, verdict.focus)
     ends = [sorted(bar.lines[2][0].get_segments()[0][:, 1].tolist()) for bar in bars(ax)]
     first, last = verdict.pair(1, 2), verdict.pair(2, 4)
     assert first is not None
@@ -172,7 +165,7 @@ def test_the_opening_figure_has_the_intervals_of_the_table(make_runs: MakeRuns, 
 
 def test_the_heat_map_frames_the_best_rate_and_leaves_a_missing_cell_empty(make_runs: MakeRuns, ax: Axes) -> None:
     table = pd.concat([make_runs({1: [2.0], 8: [1.0]}), make_runs({1: [1.5, 1.7]}).assign(**{LEARNING_RATE: 0.01})])
-    learning_rate_map.draw(table, ax)
+    draw_learning_rates(table, ax)
     words = [text.get_text() for text in ax.texts]
     assert words == ["2\nn = 1", "1.6\nn = 2", "1\nn = 1"]
     assert [(patch.get_x(), patch.get_y()) for patch in cast(list[Rectangle], ax.patches)] == [
@@ -219,7 +212,7 @@ def test_the_same_figure_is_the_same_file_and_leaves_no_trace(runs: pd.DataFrame
     def written(folder: Path) -> Iterator[bytes]:
         with looks():
             figure = new_figure()
-            loss.draw(runs, figure.add_subplot())
+            draw_loss(runs, figure.add_subplot())
             caption_below(figure, "What it shows. " * 20)
             yield from (path.read_bytes() for path in save(figure, folder, "loss"))
 

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.answer import CODES
+from analysis.compare import LEARNING_RATE
 from analysis.load import load
 from analysis.report.__main__ import main
-from analysis.report.html import inline_svg
+from analysis.report.render import inline_svg
 from analysis.report.write import plain, write_report
+from analysis.rule.answer import CODES
 from analysis.study import study_of
-from analysis.tuning import LEARNING_RATE
 from src import ROOT
 from tests.analysis.export_maker import curves, write_export
 

@@ -3,6 +3,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 from analysis import findings
 from analysis.findings import AnalysisError
 from analysis.question import Amount, Question, parsed_margin
+from analysis.rule.intervals import simultaneous
 from analysis.summary import bullets, how_sure, missing_arms, not_shown, setting
 from analysis.verdict import Verdict, judge
 
@@ -165,6 +167,45 @@ def test_a_control_is_kept_and_each_arm_stands_beside_it(make_runs: MakeRuns, no
     )
 
 
+def latent_beside_heads(make_runs: MakeRuns, noisy: Noisy) -> tuple[pd.DataFrame, pd.DataFrame, Question]:
+    latent = make_runs(noisy({8: 1.95, 32: 1.901, 64: 1.9}, seeds=8)).assign(attention="latent")
+    latent = latent.assign(latent_dim=latent["heads"], heads=8, kv_heads=8)
+    control = make_runs(noisy({8: 1.9}, seeds=8, seed=1)).assign(latent_dim=None, run_id=[f"mha{s}" for s in range(8)])
+    return latent, control, Question(factor="latent_dim", margin=0.02, control=(("attention", "grouped"),))
+
+
+def test_arms_and_control_are_one_family(make_runs: MakeRuns, noisy: Noisy) -> None:
+    latent, control, asked = latent_beside_heads(make_runs, noisy)
+    (verdict,) = judge(pd.concat([latent, control.astype(object)], ignore_index=True), asked).verdicts
+    assert verdict.conclusion is not None
+    assert verdict.control is not None
+    both = np.column_stack([latent.pivot(index="seed", columns="latent_dim", values="val/loss"), control["val/loss"]])
+    together = simultaneous(both)
+    shown = {(pair.earlier, pair.later): pair for pair in verdict.conclusion.pairs}
+    beside = {pair.later: pair for pair in verdict.conclusion.beside}
+    arms = [8, 32, 64]
+    for a, b, low in zip(together.earlier, together.later, together.low, strict=True):
+        if b < 3:
+            assert shown[arms[a], arms[b]].low == low
+        else:
+            assert beside[arms[a]].high == -low
+    assert verdict.conclusion.family == "all 6 pairs of arms and control"
+    assert "all 6 pairs of arms and control together" in bullets(verdict)[0]
+    alone = judge(latent, replace(asked, control=())).verdicts[0]
+    assert alone.conclusion is not None
+    assert alone.conclusion.family == "all 3 pairs of arms"
+
+
+def test_a_control_whose_runs_diverge_is_compared_by_rank(make_runs: MakeRuns, noisy: Noisy) -> None:
+    latent, control, asked = latent_beside_heads(make_runs, noisy)
+    control.loc[:5, "status"] = "diverged"
+    control.loc[:5, "val/loss"] = np.nan
+    (verdict,) = judge(pd.concat([latent, control.astype(object)], ignore_index=True), asked).verdicts
+    assert verdict.control is not None
+    assert (verdict.control.seeds, verdict.control.diverged) == (2, 6)
+    assert {beside.pair.by for beside in verdict.control.arms} == {"rank"}
+
+
 def test_the_sentence_and_every_margin_of_the_strip_agree(make_runs: MakeRuns, noisy: Noisy) -> None:
     runs = make_runs(noisy({1: 1.9, 2: 1.85, 4: 1.845}))
     verdict = one(runs, margin=0.02)
@@ -301,7 +342,7 @@ def test_the_table_that_was_given_is_left_as_it_was(make_runs: MakeRuns, noisy: 
 
 def test_the_analysis_loads_nothing_heavy() -> None:
     program = (
-        "import sys, analysis.verdict, analysis.summary, analysis.tuning;"
+        "import sys, analysis.verdict, analysis.summary, analysis.compare;"
         "print([name for name in ('torch', 'hydra', 'wandb', 'omegaconf', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)

@@ -57,6 +57,11 @@ class Task(Section):
         """The least mean loss that any model can expect on these examples."""
         return 0.0
 
+    @property
+    def landmarks(self) -> dict[str, float]:
+        """Losses to read a result by, each with who would have it: chance, say, or one head. From theory."""
+        return {}
+
 
 def below(words: UInt64[np.ndarray, "*N"], bound: int) -> Int64[np.ndarray, "*N"]:
     """Whole numbers from 0 to bound - 1; even to within bound / 2^64.

@@ -13,6 +13,7 @@ from src.data.tasks.markov import Markov
 from src.data.tasks.max_retrieval import MaxRetrieval
 from src.data.tasks.recall import Recall
 from src.data.tasks.task import Task
+from src.data.tasks.two_lookups import TwoLookups
 from src.io_spec import TokenSpec
 
 T = TypeVar("T", bound=Task)
@@ -27,11 +28,20 @@ COPY = make(Copy, symbols=16)
 INDUCTION = make(Induction, symbols=16)
 RECALL = make(Recall, vocabulary_size=64, pairs=4, power=0.01)
 MARKOV = make(Markov, symbols=3, depth=2)
+TWO_LOOKUPS = make(TwoLookups, keys=6, values=3, repeats=4)
 MAX_RETRIEVAL = make(MaxRetrieval, directions=3, features=4)
 FARTHEST_POINT = make(FarthestPoint, features=5)
-TASKS = [COPY, INDUCTION, RECALL, MARKOV, MAX_RETRIEVAL, FARTHEST_POINT]
+TASKS = [COPY, INDUCTION, RECALL, MARKOV, TWO_LOOKUPS, MAX_RETRIEVAL, FARTHEST_POINT]
 TOKEN_TASKS = [task for task in TASKS if isinstance(task.io_spec, TokenSpec)]
-LENGTHS = {"copy": 64, "induction": 32, "recall": 40, "markov": 60, "max_retrieval": 9, "farthest_point": 7}
+LENGTHS = {
+    "copy": 64,
+    "induction": 32,
+    "recall": 40,
+    "markov": 60,
+    "two_lookups": 13,
+    "max_retrieval": 9,
+    "farthest_point": 7,
+}
 
 
 def named(value: Any) -> str | None:

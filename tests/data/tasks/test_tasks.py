@@ -16,6 +16,7 @@ from src.data.tasks.markov import Markov
 from src.data.tasks.max_retrieval import MaxRetrieval, moments_of_largest, sum_of_largest
 from src.data.tasks.recall import Recall
 from src.data.tasks.task import NO_ANSWER, Task
+from src.data.tasks.two_lookups import TwoLookups
 from src.errors import ConfigError
 from src.io_spec import TokenSpec
 from tests.data.tasks.conftest import (
@@ -28,6 +29,7 @@ from tests.data.tasks.conftest import (
     RECALL,
     TASKS,
     TOKEN_TASKS,
+    TWO_LOOKUPS,
     make,
     named,
 )
@@ -40,6 +42,7 @@ FIRST_TOKENS = {
     "induction": "633750a8f4470572",
     "recall": "7e01b22232d6514a",
     "markov": "158325ce2ba25512",
+    "two_lookups": "9d2643344a72ba15",
 }
 FIRST_NUMBERS = {
     "max_retrieval": ([-0.212986, -1.454095, -1.263109, -0.874108], 0.607089),
@@ -66,10 +69,9 @@ def test_examples_fit_the_ends_that_a_model_is_built_to(task: Task, examples: Dr
     inputs, targets = examples(task)
     if isinstance(task.io_spec, TokenSpec):
         assert inputs.shape == targets.shape == (100, LENGTHS[task.name])
-        assert (inputs.min(), inputs.max()) == (0, task.io_spec.vocabulary_size - 1)
         asked = targets[targets != NO_ANSWER]
-        assert asked.min() >= 0
-        assert asked.max() < task.io_spec.vocabulary_size
+        tokens = np.concatenate([inputs.ravel(), asked])
+        assert (tokens.min(), tokens.max()) == (0, task.io_spec.vocabulary_size - 1)
         assert ((targets != NO_ANSWER).sum(axis=1) == (targets[0] != NO_ANSWER).sum()).all()
     else:
         answers = 1 if task.io_spec.is_pooled else LENGTHS[task.name]
@@ -197,6 +199,50 @@ def _share_of_ones(row: np.ndarray, after: tuple[int, ...]) -> float:
     return float(following.mean()) if len(following) else 0.5
 
 
+class TestTwoLookups:
+    def test_the_answer_is_the_ordered_pair_of_the_values_of_the_two_keys(self, examples: Draw) -> None:
+        inputs, targets = examples(TWO_LOOKUPS)
+        for row, answers in zip(inputs.tolist(), targets.tolist(), strict=True):
+            table = {item // 3: item % 3 for item in row[:-1]}
+            assert all(table[item // 3] == item % 3 for item in row[:-1]), "a key has one value"
+            first, second = divmod(row[-1] - 18, 6)
+            assert first != second
+            assert answers == [NO_ANSWER] * 12 + [18 + 36 + table[first] * 3 + table[second]]
+
+    def test_both_keys_are_repeated_up_to_the_limit_and_independently(self, examples: Draw) -> None:
+        inputs, _ = examples(TWO_LOOKUPS, count=4000)
+        keys = inputs[:, :-1] // 3
+        first, second = np.divmod(inputs[:, -1] - 18, 6)
+        counts = [(keys == asked[:, None]).sum(axis=1) for asked in (first, second)]
+        for count in counts:
+            assert np.bincount(count, minlength=5)[1:] / 4000 == pytest.approx([0.25] * 4, abs=0.03)
+        assert abs(np.corrcoef(counts)[0, 1]) < 0.06
+
+    def test_neither_place_nor_question_tells_the_answer(self, examples: Draw) -> None:
+        inputs, targets = examples(TWO_LOOKUPS, count=20_000)
+        answers = targets[:, -1] - 54
+        assert np.bincount(answers) / 20_000 == pytest.approx([1 / 9] * 9, abs=0.01)
+        assert np.bincount(answers[inputs[:, -1] == inputs[0, -1]], minlength=9).min() > 30
+        asked_for_first = inputs[:, 0] // 3 == (inputs[:, -1] - 18) // 6
+        assert asked_for_first.mean() == pytest.approx(2.5 / 12, abs=0.02), "no place is likelier than another"
+
+    def test_the_landmarks_are_those_of_an_ideal_reader(self, examples: Draw) -> None:
+        inputs, targets = examples(TWO_LOOKUPS, count=20_000)
+        losses = []
+        for row, answer in zip(inputs.tolist(), targets[:, -1].tolist(), strict=True):
+            table = {item // 3: item % 3 for item in row[:-1]}
+            pair = {table[key] for key in divmod(row[-1] - 18, 6)}  # blind to the order: a set
+            assert set(divmod(answer - 54, 3)) == pair
+            losses.append(np.log(len(pair)))
+        landmarks = list(TWO_LOOKUPS.landmarks.values())
+        assert landmarks == pytest.approx([2 * np.log(3), np.mean(losses), 0], abs=0.01)
+
+    def test_a_context_without_room_for_the_repeats_is_refused(self) -> None:
+        TWO_LOOKUPS.check_length(9)
+        with pytest.raises(ConfigError, match="at least 9, or fewer repeats"):
+            TWO_LOOKUPS.check_length(8)
+
+
 class TestMaxRetrieval:
     def test_the_answer_is_the_sum_of_largest_reaches_with_mean_0_and_variance_1(self, examples: Draw) -> None:
         task = MAX_RETRIEVAL
@@ -278,6 +324,10 @@ class TestCausality:
 
 def _answer_from_the_past(task: Task, past: np.ndarray) -> int:
     """What a reader who knows the rule says, from the tokens up to the question."""
+    if isinstance(task, TwoLookups):
+        table = {item // 3: item % 3 for item in past[:-1].tolist()}
+        first, second = divmod(int(past[-1]) - 18, 6)
+        return 54 + 3 * table[first] + table[second]
     if isinstance(task, Copy):
         return int(past[len(past) - 1 - LENGTHS[task.name] // 2])
     earlier = past[: 2 * task.pairs : 2] if isinstance(task, Recall) else past[:-1]

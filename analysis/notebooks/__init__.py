@@ -1,1 +1,0 @@
-"""The notebooks, and `python -m analysis.notebooks`, which runs them anew and keeps their outputs."""
