@@ -21,9 +21,12 @@ LIST_OF_HYDRA = "hydra/launcher=processes"
 
 
 def refusal(*words: str, several: bool = False) -> str:
-    with pytest.raises(ConfigError) as caught:
+    def asked() -> None:
         check_overrides(words, several)
         compose(words)
+
+    with pytest.raises(ConfigError) as caught:
+        asked()
     said = str(caught.value)
     assert len(said.splitlines()) == 1
     return said

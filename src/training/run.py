@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from src.config import Config, config_hash
+from src.config import Config
 from src.costs import Costs
 from src.errors import Diverged, RunError, Stopped
 from src.metrics import METRICS

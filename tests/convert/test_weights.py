@@ -55,7 +55,7 @@ def test_sharing_pools_the_keys_and_values_of_adjacent_heads(geometry, by):
     model = model_of(geometry(**KINDS["mha"], head_dim=6))
     target = model_of(replace(model.geometry, kv_heads=2), seed=1)
     weights = share(model, target, by)
-    q, k, v = model.blocks[1].attention.projection.weight.split([24, 24, 24])
+    q, k, v = model.state_dict()["blocks.1.attention.projection.weight"].split([24, 24, 24])
     q2, k2, v2 = weights["blocks.1.attention.projection.weight"].split([24, 12, 12])
     assert torch.equal(q, q2)
     for had, has in ((k, k2), (v, v2)):
@@ -78,7 +78,7 @@ def test_heads_that_were_alike_lose_nothing_by_sharing_and_random_keeps_the_quer
         assert torch.allclose(loaded(few.geometry, share(parent, few, by))(TOKENS), few(TOKENS), atol=1e-5)
     fresh = share(parent, model_of(few.geometry, seed=7), "random")["blocks.0.attention.projection.weight"]
     assert torch.equal(fresh[:24], weights["blocks.0.attention.projection.weight"][:24])
-    assert not torch.allclose(fresh[24:36], few.blocks[0].attention.projection.weight[24:36])
+    assert not torch.allclose(fresh[24:36], few.state_dict()["blocks.0.attention.projection.weight"][24:36])
 
 
 @pytest.mark.parametrize("kind", ["mha", "gqa"])

@@ -35,6 +35,7 @@ def test_more_heads_help_where_each_can_do_one_part() -> None:
 
 def test_more_heads_help_up_to_two_where_an_answer_takes_two_lookups() -> None:
     (verdict,) = answers("two_lookups").verdicts
+    assert verdict.conclusion is not None
     assert (verdict.answer, verdict.conclusion.at) == ("helps_up_to", 2)
     blind = TwoLookups(keys=16, values=4, repeats=16, train_examples=None, test_examples=1).landmarks
     means = verdict.cells.values.mean()
