@@ -212,7 +212,7 @@ def _a_list(word: str, override: Override, words: Sequence[str]) -> str:
     said = f"{word} lists values, and this is one run; add -m for a run of each"
     _, key, value = parts(word)
     for form in other_forms(word):
-        if "'" in form and _trouble(others, form) is None:
+        if form.endswith(("'", '"')) and _trouble(others, form) is None:
             return f"{said}, or quote the text: {typed(form)}"
     bracketed = f"{key}=[{value}]"
     if _trouble(others, bracketed) is None:

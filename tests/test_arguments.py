@@ -215,7 +215,7 @@ def test_a_list_with_an_empty_element_comes_with_one_without(word: str, counts: 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["heads=glob(*)"], "glob() is for the options of a group; list the values of heads"),
+        (["heads=glob(*)"], "heads=glob(*) lists values, and this is one run; add -m for a run of each"),
         (["group=a/b"], "it should be one folder's name: a letter"),
         (["device=gpu"], "it should be auto, cpu, mps, cuda, or a certain GPU such as cuda:0"),
         (["+heads=8"], "heads is there already; leave out the +: heads=8"),
@@ -304,3 +304,8 @@ def test_each_value_knows_whether_a_file_or_the_command_line_gave_it(tmp_path: P
     assert "  batch_size: 32  # conf/experiment/copy.yaml\n" in done.stdout
     swept = list(grid(["sweeps=smoke", "heads=2,4"]))
     assert {config.origins["heads"] for config in swept} == {COMMAND_LINE}
+
+
+def test_a_pattern_over_numbers_is_refused_in_a_sweep_too() -> None:
+    with pytest.raises(ConfigError, match=r"glob\(\) is for the options of a group; list the values of heads"):
+        check_overrides(["heads=glob(*)"], several=True)
