@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args
 
@@ -13,6 +14,7 @@ from pydantic import (
     BaseModel,
     Field,
     PlainValidator,
+    PrivateAttr,
     SerializeAsAny,
     TypeAdapter,
     ValidationError,
@@ -22,8 +24,22 @@ from pydantic import (
 from src.attention_kinds import kind_of
 from src.data.tasks import TASKS
 from src.data.tasks.task import Task
-from src.errors import ConfigError, did_you_mean
-from src.section import Count, Fraction, Positive, Rate, Section
+from src.errors import ConfigError
+from src.section import (
+    LARGEST,
+    SMALLEST,
+    Count,
+    Fraction,
+    Number,
+    Positive,
+    Rate,
+    Section,
+    Seed,
+    Share,
+    matching,
+    zero_or,
+)
+from src.setting_errors import lines
 
 Order = Literal["shuffled", "random", "sequential"]
 
@@ -40,7 +56,7 @@ class TextConfig(CorpusConfig):
     """A file of text or bytes whose tokens are its characters or its bytes."""
 
     name: Literal["shakespeare", "tinyshakespeare", "text_file", "bytes_file"]
-    validation_fraction: Annotated[float, Field(gt=0, lt=1)] | None
+    validation_fraction: Annotated[Number, Field(gt=0, lt=1)] | None
 
 
 class ShardsConfig(CorpusConfig):
@@ -76,7 +92,7 @@ class ModelConfig(Section):
     name: str
     d_model: Positive
     layers: Positive
-    ffn_ratio: Annotated[float, Field(ge=0)]
+    ffn_ratio: Annotated[Number, Field(ge=0, le=1000)]
     activation: Literal["gelu", "gelu_tanh", "relu", "swiglu"]
     residual: bool
     norm: Literal["layer", "rms", "none"]
@@ -97,11 +113,11 @@ class TrainingConfig(Section):
     learning_rate_from: str | None
     schedule: Literal["cosine", "constant"]
     warmup_steps: Count
-    final_learning_rate_ratio: Annotated[float, Field(ge=0, le=1)]
+    final_learning_rate_ratio: Share
     beta1: Fraction
     beta2: Fraction
-    weight_decay: Annotated[float, Field(ge=0)]
-    grad_clip: Annotated[float, Field(ge=0)]
+    weight_decay: Annotated[Number, zero_or(SMALLEST, LARGEST, "none")]
+    grad_clip: Annotated[Number, zero_or(SMALLEST, LARGEST, "none")]
     fused_optimizer: bool | Literal["auto"]
     dtype: Literal["auto", "float32", "float64", "bfloat16", "float16"]
     compile: bool | Literal["auto", "required"]
@@ -131,20 +147,47 @@ class MeasurementConfig(Section):
 
 
 class SampleConfig(Section):
-    prompt: str
+    prompt: str | None
     tokens: Count
-    temperature: Annotated[float, Field(ge=0)]
+    temperature: Annotated[Number, zero_or(1e-3, 1e3, "the likeliest token each time")]
     top_k: Positive | None
 
 
+Name = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
+Device = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+ProjectName = Annotated[
+    str,
+    matching(
+        lambda name: 1 <= len(name) <= 128 and name == name.strip() and not set(name) & set("/\\#?%:"),
+        "1 to 128 characters, without / \\ # ? % : and without blanks at either end, such as headcount",
+    ),
+]
+Tag = Annotated[str, matching(lambda tag: 1 <= len(tag) <= 64, "a tag of 1 to 64 characters, such as first")]
+Label = Annotated[str, matching(lambda text: 1 <= len(text) <= 64, "1 to 64 characters, such as train")]
+Entity = Annotated[
+    str,
+    matching(
+        re.compile(r"[\w.-]{1,64}").fullmatch, "the name of a W&B user or team: letters, digits, - and _, at most 64"
+    ),
+]
+
+
+class DiagnosticsConfig(Section):
+    """When heads are looked at while a model trains; it never changes what is trained."""
+
+    interval: Positive | None
+
+
 class LoggerConfig(Section):
+    """What W&B is told; its own limits, which it would tell only after the training, hold from the start."""
+
     mode: Literal["online", "offline", "disabled"]
-    project: str
-    entity: str | None
-    tags: list[str]
+    project: ProjectName
+    entity: Entity | None
+    tags: list[Tag]
     notes: str | None
-    job_type: str
-    timeout_s: Rate
+    job_type: Label
+    timeout_s: Annotated[Number, Field(gt=0, le=86_400)]
 
 
 class SweepConfig(Section):
@@ -178,13 +221,23 @@ class Config(Section):
     training: TrainingConfig
     measurement: MeasurementConfig
     sample: SampleConfig
+    # Runs older than this section have none, and are read all the same.
+    diagnostics: DiagnosticsConfig = DiagnosticsConfig(interval=None)
     logger: LoggerConfig
     sweep: SweepConfig
-    seed: Count
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")]
+    seed: Seed
+    device: Annotated[str, matching(Device.fullmatch, "auto, cpu, mps, cuda, or a certain GPU such as cuda:0")]
     resume: Literal["auto", "never"]
     runs_dir: str
-    group: Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.-]{0,99}$")]
+    group: Annotated[
+        str,
+        matching(
+            Name.fullmatch,
+            "one folder's name: a letter (a to z) or digit, then letters, digits, '_', '.' and '-', at most 100; "
+            "such as head_count",
+        ),
+    ]
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Config:
@@ -195,7 +248,21 @@ class Config(Section):
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
-            raise ConfigError("\n".join(_lines(error))) from None
+            raise ConfigError("\n".join(lines(error, list(setting_names())))) from None
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """Where each setting's value came from: a file, or the command line; empty where nobody told."""
+        return self._origins
+
+    def came_from(self, origins: Mapping[str, str]) -> Config:
+        """This configuration, knowing where its values came from."""
+        known = self.model_copy()
+        known._origins = dict(origins)
+        return known
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Config) and self.model_dump() == other.model_dump()
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -205,7 +272,16 @@ class Config(Section):
 
 NOT_IDENTITY = frozenset(
     {
-        *("logger", "sweep", "resume", "runs_dir", "group", "sample", "measurement"),  # who watches, where files go
+        *(
+            "logger",
+            "sweep",
+            "resume",
+            "runs_dir",
+            "group",
+            "sample",
+            "measurement",
+            "diagnostics",
+        ),  # who watches, where files go
         *("data.path", "data.train", "data.validation", "data.verify"),  # where a corpus lies: it counts by its hash
         "training.learning_rate_from",  # the rate that it gave counts
     }
@@ -267,49 +343,6 @@ def sections(annotation: Any) -> Iterator[type[BaseModel]]:
             yield from TASKS.values()
         elif isinstance(kind, type) and issubclass(kind, BaseModel):
             yield kind
-
-
-def unknown_setting(name: str, also_known: Iterable[str] = ()) -> ConfigError:
-    """The error for a setting that does not exist, with the nearest name that does."""
-    known = [*setting_names(), *also_known]
-    leaf = name.rpartition(".")[2]
-    elsewhere = [other for other in known if other.rpartition(".")[2] == leaf]
-    hint = f"; did you mean {elsewhere[0]!r}?" if elsewhere else did_you_mean(name, known)
-    return ConfigError(f"unknown setting {name!r}{hint or '; --help lists the settings'}")
-
-
-def _lines(error: ValidationError) -> Iterator[str]:
-    known = {part for name in setting_names() for part in name.split(".")}
-    for problem in error.errors():
-        # A union reports one line for each of its members; the setting itself ends at the first of them.
-        where = ".".join(str(part) for part in problem["loc"] if part in known or isinstance(part, int))
-        kind, got = problem["type"], problem["input"]
-        if kind == "extra_forbidden":
-            yield _extra(problem["loc"])
-        elif kind == "union_tag_invalid":
-            context = problem.get("ctx", {})
-            options = str(context.get("expected_tags")).replace("'", "")
-            yield f"{where}.name={context.get('tag')}: there is no such kind; choose one of {options}"
-        elif kind == "union_tag_not_found":
-            yield f"setting {where + '.name'!r} has no value; choose a kind with {where}=..."
-        elif kind == "missing":
-            yield f"setting {where!r} has no value; conf/ holds one for each setting (was it deleted?)"
-        elif kind == "value_error":
-            yield str(problem.get("ctx", {}).get("error"))
-        else:
-            message = problem["msg"].replace("Input should", "it should")
-            yield f"{where}={got!r}: {message}"
-
-
-def _extra(location: tuple[int | str, ...]) -> str:
-    """What to say of a setting that its section does not have; pydantic puts the section's kind before its name."""
-    section, *kind, name = location if len(location) > 1 else ("", *location)
-    full = f"{section}.{name}".lstrip(".")
-    if full in setting_names():
-        return (
-            f"{full} is no setting of {section}={kind[0] if kind else '?'}; leave it out, or choose another {section}"
-        )
-    return str(unknown_setting(full))
 
 
 REGIMES: tuple[str, ...] = get_args(Regime)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -45,12 +46,32 @@ _ALL = (
     Metric("decode/tokens_per_second", "tokens/s", "higher", "tokens produced one by one with the cache"),
     Metric("decode/ms_per_token", "ms/token", "lower", "time of one produced token with the cache"),
     Metric("memory/peak_bytes", "bytes", "lower", "peak memory: of the device on CUDA, of the process on CPU"),
+    Metric("heads/entropy", "1", "neither", "entropy of a head's attention over a uniform head's, mean over heads"),
+    Metric("heads/entropy_spread", "1", "neither", "standard deviation of heads' entropy within a layer"),
+    Metric("heads/previous_token_max", "1", "neither", "highest previous-token score of a head"),
+    Metric("heads/induction_max", "1", "neither", "highest induction score of a head"),
+    Metric("heads/pattern_similarity", "1", "neither", "mean similarity of two heads' attention within a layer"),
+    Metric("heads/output_similarity", "1", "neither", "mean similarity of two heads' outputs within a layer"),
+    Metric("heads/qk_rank", "1", "neither", "effective rank of a head's QK circuit over its width, mean over heads"),
+    Metric("heads/ov_rank", "1", "neither", "effective rank of a head's OV circuit over its width, mean over heads"),
+    Metric("heads/with_role", "1", "neither", "share of heads with a role, against random weights"),
+    Metric("heads/ablatable", "1", "neither", "share of heads whose ablation, one at a time, costs under 0.001"),
     Metric("cost/parameters", "1", "neither", "parameters, shared matrices counted once"),
     Metric("cost/attention_parameters", "1", "neither", "parameters of the attention layers"),
     Metric("cost/flops_per_token", "FLOPs/token", "lower", "training FLOPs of one token, forward and backward"),
 )
 
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _ALL}
+_OF_A_LAYER = re.compile(r"^heads/layer_\d+/")
+
+
+def declared(name: str) -> Metric | None:
+    """The declaration of a number; that of a layer's heads is the model's. None where there is none.
+
+    >>> declared("heads/layer_3/entropy") is declared("heads/entropy"), declared("heads/layer_3/mood")
+    (True, None)
+    """
+    return METRICS.get(_OF_A_LAYER.sub("heads/", name))
 
 
 def unit_of(name: str, *, of_vectors: bool) -> str:
@@ -66,7 +87,7 @@ def unit_of(name: str, *, of_vectors: bool) -> str:
 def check_names(row: Mapping[str, object]) -> None:
     """Raises KeyError for a number that was never declared: a name nobody can look up is a bug."""
     for name in row:
-        if name not in METRICS:
+        if declared(name) is None:
             raise KeyError(f"metric {name!r} is not declared in src/metrics.py{did_you_mean(name, METRICS)}")
 
 

@@ -19,6 +19,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import yaml
+
 from src.errors import RunError, one_line
 
 SCHEMA_VERSION = 1
@@ -58,6 +60,10 @@ class Record:
     ended_at: str | None = None
     error: dict[str, str] | None = None
     segments: list[dict[str, Any]] = field(default_factory=list)
+    origins: dict[str, str] = field(default_factory=dict)
+    """Where each setting's value came from: a file, or the command line."""
+    parent: dict[str, Any] | None = None
+    """Of a run whose first weights were made of another run's: which one, and how. None of all others."""
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -86,6 +92,8 @@ class Record:
         """Replaces record.json at once: a reader sees the old one or the new one, never half of one."""
         first = ("schema_version", "run_id", "status")
         values = asdict(self)
+        if self.parent is None:  # so that older code reads it
+            del values["parent"]
         ordered = {name: values[name] for name in first} | values
         write_atomically(folder / RECORD, json.dumps(encode(ordered), indent=2, allow_nan=False) + "\n")
 
@@ -107,6 +115,30 @@ class Record:
             return cls(**values)
         except (TypeError, KeyError) as error:
             raise RunError(f"{path} is not a record: {error}") from None
+
+
+def settings_text(values: Mapping[str, Any], origins: Mapping[str, str], above: str = "", indent: str = "") -> str:
+    """Settings as YAML, with where each value came from as a comment beside it.
+
+    >>> print(settings_text({"heads": 8, "data": {"path": None}}, {"heads": "command line"}), end="")
+    heads: 8  # command line
+    data:
+      path: null
+    """
+    written = ""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            written += f"{indent}{name}:\n" + settings_text(value, origins, f"{above}{name}.", indent + "  ")
+            continue
+        first, *rest = yaml.safe_dump({name: value}, sort_keys=False, allow_unicode=True).splitlines()
+        origin = origins.get(above + name)
+        is_whole = not rest and not first.endswith(("|", ">", "|-", ">-", "|+"))
+        if origin and is_whole:
+            first = f"{first}  # {origin}"
+        elif origin:
+            written += f"{indent}# {origin}\n"
+        written += "".join(f"{indent}{line}\n" for line in (first, *rest))
+    return written
 
 
 def now() -> str:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from src.arguments import split
 from src.compose import check_overrides, compose
 from src.config import NOT_IDENTITY, Config, config_hash, decides_result, setting_names
 from src.errors import ConfigError
@@ -37,18 +38,9 @@ def test_a_name_that_does_not_exist_is_refused_however_it_is_written(override: s
 
 
 def test_known_overrides_and_flags_pass() -> None:
-    check_overrides(
-        [
-            "-m",
-            "--cfg",
-            "job",
-            "heads=1,2",
-            "model=nano",
-            "hydra.verbose=true",
-            "hydra/launcher=basic",
-            "training.epochs=1",
-        ]
-    )
+    flags, overrides = split(["heads=1,2", "-m", "--cfg", "job", "model=nano", "hydra.verbose=true", "seed=1"])
+    assert flags == ["-m", "--cfg", "job"]
+    check_overrides([*overrides, "hydra/launcher=basic", "training.epochs=1"])
     check_overrides([f"{name}=1" for name in setting_names() if "." in name])
 
 
@@ -56,7 +48,7 @@ def test_known_overrides_and_flags_pass() -> None:
     ("override", "words"),
     [
         ("heads=eight", "heads='eight'"),
-        ("heads='8'", "heads='8': it should be a valid integer"),
+        ("heads='8'", "heads='8': it should be a whole number"),
         ("heads=true", "heads=True"),
         ("heads=0", "heads=0: it should be greater than or equal to 1"),
         ("heads=-2", "heads=-2"),

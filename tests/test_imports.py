@@ -27,6 +27,8 @@ CORE = {
     "errors",
     "randomness",
     "section",
+    "setting_errors",
+    "usual_names",
 }
 MEASURES = "src.heads.measure"  # the training loop takes them too; the commands beside it wire everything
 TASKS = "src.data.tasks"  # each is a part of the configuration, and draws its examples with numpy alone

@@ -50,7 +50,7 @@ BENCH_TINY = ["model.d_model=32", "model.layers=1", "context_length=32", "traini
 
 def command(module: str) -> list[str]:
     """The words of the one command of the README that runs this module."""
-    (found,) = [words for words in COMMANDS if f" {module} " in words]
+    (found,) = [words for words in COMMANDS if f" {module} " in f"{words} "]
     return ["-m", *shlex.split(found.partition(" -m ")[2])]
 
 

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from analysis.results.picture import draw
+from src.costs import Costs
+from src.io_spec import TokenSpec
+from src.metrics import bytes_shown
+from src.published import GPT2_SMALL
 
 RESULTS = Path(__file__).parent
-README = RESULTS.parent.parent / "README.md"
-_MARKS = re.compile(r"(<!-- studies -->\n).*?(<!-- end -->)", re.DOTALL)
+ROOT = RESULTS.parent.parent
+README = ROOT / "README.md"
+EXERCISES = ROOT / "docs" / "exercises.md"
 _ORDER = (
     *("head_count_rotary", "head_count", "tutorial_heads"),
     *("two_lookups", "max_retrieval", "farthest_point"),
@@ -48,18 +54,65 @@ def table(studies: dict[str, dict[str, Any]]) -> str:
     return "\n".join(rows)
 
 
-def replaced(text: str, inside: str) -> str:
+def told_alone(name: str, study: dict[str, Any]) -> str:
+    """One study for the page of exercises: its sentences, its setting, its first figure, and how to run it anew."""
+    folder = f"../analysis/results/{name}"
+    command = "\n".join(
+        [
+            f"uv run python -m src.train sweeps={name} hydra/launcher=processes training.threads=1",
+            f"uv run python -m src.export runs/{name} --out exports/{name}",
+            f"uv run python -m analysis.report exports/{name}",
+        ]
+    )
+    return "\n\n".join(
+        [
+            *(f"> **{sentence}**" for sentence in study["sentences"]),
+            f"{_setting(study['verdicts'][0])}. [Report]({folder}/report.md), [every run]({folder}/export).",
+            f"![{name}: each head count beside the fewest]({folder}/figures/headline.png)",
+            f"```bash\n{command}\n```",
+        ]
+    )
+
+
+def replaced(text: str, inside: str, mark: str = "studies") -> str:
     """The text with what stands between its marks replaced. Raises KeyError where it has none."""
-    if not _MARKS.search(text):
-        raise KeyError("no place for the studies: '<!-- studies -->' and '<!-- end -->' are missing")
-    return _MARKS.sub(lambda match: f"{match[1]}{inside}\n{match[2]}", text)
+    between = re.compile(rf"(<!-- {mark} -->\n).*?(<!-- end -->)", re.DOTALL)
+    if not between.search(text):
+        raise KeyError(f"no place for the {mark}: '<!-- {mark} -->' and '<!-- end -->' are missing")
+    return between.sub(lambda match: f"{match[1]}{inside}\n{match[2]}", text)
+
+
+def exercises(studies: dict[str, dict[str, Any]]) -> str:
+    """The page of exercises with what each study says now, and the costs of sharing keys and values."""
+    text = replaced(EXERCISES.read_text(encoding="utf-8"), sharing(), "sharing")
+    for name, study in studies.items():
+        text = replaced(text, told_alone(name, study), name)
+    return text
+
+
+def sharing(context: int = 2048) -> str:
+    """A table: parameters and KV cache of GPT-2 small at this context, by its kv-heads; exact, from `src.costs`."""
+    rows = [
+        "| kv-heads | parameters of attention | | parameters of the model | | KV cache | |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    model = replace(GPT2_SMALL, context_length=context)
+    costs = {kv: Costs.of(replace(model, kv_heads=kv), TokenSpec(50_257), "bfloat16") for kv in (model.heads, 4, 2, 1)}
+    for kv, cost in costs.items():
+        cells = [str(kv)]
+        for name in ("attention_parameters", "parameters", "cache_bytes"):
+            value, whole = getattr(cost, name), getattr(costs[model.heads], name)
+            cells += [bytes_shown(value) if name == "cache_bytes" else f"{value:,}", f"{value / whole:.1%}"]
+        rows.append(f"| {' | '.join(cells)} |")
+    return "\n".join(rows)
 
 
 def pages() -> dict[Path, str]:
-    """Each README as it should be."""
+    """Each page as it should be."""
     studies = verdicts()
     wanted = {README: told(studies, "analysis/results/"), RESULTS / "README.md": table(studies)}
-    return {path: replaced(path.read_text(encoding="utf-8"), inside) for path, inside in wanted.items()}
+    pages = {path: replaced(path.read_text(encoding="utf-8"), inside) for path, inside in wanted.items()}
+    return {**pages, EXERCISES: exercises(studies)}
 
 
 def _setting(verdict: dict[str, Any]) -> str:

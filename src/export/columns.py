@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from src.config import Config, decides_result, sections
 from src.costs import Costs
 from src.geometry import Geometry
-from src.metrics import METRICS
+from src.metrics import METRICS, declared
 
 Kind = Literal["integer", "number", "flag", "text"]
 Columns = dict[str, Kind]
@@ -41,6 +41,7 @@ _RUN: Columns = {
     "ended_at": "text",
     "segments": "integer",
     "error": "text",
+    "parent": "text",
 }
 _CODE: Columns = {"version": "text", "source_hash": "text", "commit": "text", "uncommitted_hash": "text"}
 _DATA: Columns = {
@@ -117,7 +118,15 @@ def identity(columns: Columns) -> list[str]:
 def step_columns(logged: set[str]) -> Columns:
     """The columns of the table of steps: where a row belongs, then each declared metric that some run logged."""
     places: Columns = {"run_id": "text", "step": "integer", "segment": "integer", "time": "number"}
-    return {**places, **{name: metric_kind(name) for name in METRICS if name in logged}}
+    of_layers = sorted((name for name in logged - METRICS.keys() if declared(name)), key=_by_layer)
+    names = [*(name for name in METRICS if name in logged), *of_layers]
+    return {**places, **{name: metric_kind(name) for name in names}}
+
+
+def _by_layer(name: str) -> tuple[int, int]:
+    """By layer, then in the order of declaration: heads/layer_2/entropy before heads/layer_10/entropy."""
+    _, layer, number = name.split("/")
+    return int(layer.removeprefix("layer_")), list(METRICS).index(f"heads/{number}")
 
 
 def metric_kind(name: str) -> Kind:
@@ -126,7 +135,9 @@ def metric_kind(name: str) -> Kind:
     >>> metric_kind("cache/bytes"), metric_kind("cost/parameters"), metric_kind("val/loss")
     ('integer', 'integer', 'number')
     """
-    counted = METRICS[name].unit in _WHOLE or name.endswith("parameters")
+    metric = declared(name)
+    assert metric is not None, f"{name} is not declared"
+    counted = metric.unit in _WHOLE or name.endswith("parameters")
     return "integer" if counted else "number"
 
 

@@ -106,6 +106,7 @@ def _values(record: Record) -> Iterator[tuple[str, Any]]:
         yield name, geometry.get(name) if name in used else None
     yield "attention_kernel", environment.get("attention_kernel")
     yield "data.source", _without_its_folder(record.data.get("source"))
+    yield "parent", None if record.parent is None else record.parent.get("run_id")
     yield "segments", len(record.segments) or None
     yield "error", None if record.error is None else f"{record.error.get('type')}: {record.error.get('message')}"
     yield from ((name, value) for name, value in record.summary.items() if value is not None)

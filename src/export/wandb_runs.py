@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from src.errors import RunError
 from src.export.read import LeftOut, ReadRun, Source
-from src.metrics import METRICS
+from src.metrics import METRICS, declared
 from src.record import RECORD, SCHEMA_VERSION, STATUSES, Record, Status, decode
 from src.run_status import is_held
 from src.sweep_file import read_plans
@@ -67,7 +67,7 @@ def rows_of(history: Iterable[Values]) -> list[dict[str, Any]]:
     """Rows as metrics.jsonl has them; rows without a declared metric, such as a text sample's, are none."""
     rows = []
     for logged in history:
-        numbers = {name: decode(logged[name]) for name in METRICS if has(logged, name)}
+        numbers = {name: decode(logged[name]) for name in logged if declared(name) and has(logged, name)}
         if numbers:
             rows.append({"step": logged.get("_step"), "time": logged.get("_timestamp"), **numbers})
     return rows

@@ -50,6 +50,13 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
         yield lambda what: bar.update(task, advance=1, description=what)
 
 
+def counts_of(written: str) -> list[int]:
+    """The whole numbers of a comma list. Raises ConfigError for anything else."""
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in written.split(",")):
+        raise ConfigError(f"--keep {written}: it should be whole numbers of at least 1, such as 4,2,1")
+    return [int(part) for part in written.split(",")]
+
+
 def check_picture(out: Path | None) -> None:
     """Raises ConfigError, before anything is measured, for a picture that could not be written."""
     if out is not None and out.suffix not in (".png", ".svg", ".pdf"):
@@ -157,6 +164,43 @@ def roles(
             from src.heads.picture import draw_roles
 
             save_picture(draw_roles(found, layer), out)
+            print(f"picture  {out}", file=sys.stderr if as_json else sys.stdout)
+
+
+@app.command()
+def prune(
+    run: Annotated[Path, typer.Argument(help="A finished run's folder, of tokens.")],
+    keep: Annotated[str, typer.Option(help="Heads that each layer keeps; a comma list, such as 8,4,2,1.")],
+    by: Annotated[str, typer.Option(help="How heads are chosen: ablation, gradient or random.")] = "ablation",
+    retrain_steps: Annotated[int, typer.Option(min=0, help="Training steps of each pruned model.")] = 0,
+    sequences: Annotated[int, typer.Option(min=2, help="Sequences that heads are chosen and judged on.")] = 128,
+    as_json: Json = False,
+    out: Annotated[Path | None, typer.Option(help="Draws the curve to this file (.png, .svg).")] = None,
+) -> None:
+    """Train fewer heads, or prune to fewer: loss against kept heads, beside runs trained with so many.
+
+    Each pruned model is a run of its own, runs/<group>-pruned/<run_id>.
+
+    python -m src.heads prune runs/<group>/<run_id> --keep 4,2,1 --retrain-steps 100
+    """
+    from src.heads.trained import open_run
+
+    with mistakes_in_one_line():
+        check_picture(out)
+        keeps = counts_of(keep)
+        ways = ("ablation", "gradient", "random")
+        if by not in ways:
+            raise ConfigError(f"--by {by}: choose one of {', '.join(ways)}")
+        trained = open_run(run)
+        from src.heads.prune import prune_run
+        from src.heads.prune_show import curve_dict, curve_lines, draw_curve
+
+        g = trained.loaded.geometry
+        with progress((g.heads - 1) * g.layers + len(keeps)) as tick:
+            curve = prune_run(trained, keeps, by, retrain_steps, sequences, tick)
+        print(json.dumps(curve_dict(curve), indent=2) if as_json else "\n".join(curve_lines(curve)))
+        if out is not None:
+            save_picture(draw_curve(curve), out)
             print(f"picture  {out}", file=sys.stderr if as_json else sys.stdout)
 
 

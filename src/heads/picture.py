@@ -10,9 +10,10 @@ from matplotlib.colors import Normalize, SymLogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from src.heads.measure.ablation import FREE
 from src.heads.measure.patterns import SCORES
 from src.heads.measure.roles import WORDS
-from src.heads.report import FREE, HeadsReport
+from src.heads.report import HeadsReport
 
 if TYPE_CHECKING:
     from jaxtyping import Float

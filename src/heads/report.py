@@ -21,8 +21,6 @@ from src.training.build import make_model
 
 PROBES = 16
 """Sequences of repeated random tokens."""
-FREE = 0.001
-"""A head whose loss is surely below this, in nats, counts as one that can be ablated."""
 Tick = Callable[[str], None]
 Named = dict[str, Any]
 
@@ -49,12 +47,9 @@ class HeadsReport:
         return [self._row(layer, head) for layer in layers for head in range(self.geometry.heads)]
 
     def free(self) -> list[tuple[int, int]]:
-        """Layer and head of those that can be ablated, one at a time, for surely less than `FREE`."""
+        """Layer and head of those that can be ablated, one at a time, for next to nothing."""
         return [
-            (layer, head)
-            for layer, heads in enumerate(self.zero)
-            for head, cost in enumerate(heads)
-            if cost.margin is not None and cost.mean + cost.margin < FREE
+            (layer, head) for layer, heads in enumerate(self.zero) for head, cost in enumerate(heads) if cost.is_free
         ]
 
     def as_dict(self, layer: int | None = None) -> Named:
@@ -124,13 +119,9 @@ def report_of(run: TrainedRun, sequences: int, nulls: int, tick: Tick = lambda w
     if g.positions == "rotary":
         notes.append("QK ranks are of two tokens at one place: rotary positions turn them with distance")
     if probe is not None:
-
-        def make() -> GPT:
-            made = make_model(run.loaded.config, g, spec)
-            assert isinstance(made, GPT), "a probe is of tokens"
-            return made
-
-        null = null_of(make, run.loaded.config.model.init, probe, nulls, lambda: tick("random models"))
+        blank = make_model(run.loaded.config, g, spec)
+        assert isinstance(blank, GPT), "a probe is of tokens"
+        null = null_of(blank, run.loaded.config.model.init, probe, nulls, lambda: tick("random models"))
     tick("patterns")
     seen = look_at_heads(model, inputs, probe)
     loss, zero, mean = _ablations(HeldOut(model, inputs, targets), tick)

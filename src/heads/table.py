@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from src.heads.measure.ablation import FREE
 from src.heads.measure.patterns import SCORES
 from src.heads.measure.roles import LEAST, WORDS
-from src.heads.report import FREE, HeadsReport
+from src.heads.report import HeadsReport
 from src.metrics import MISSING
 
 WIDTH = 80

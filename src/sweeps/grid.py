@@ -14,17 +14,20 @@ from itertools import product
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
-from src.compose import check_overrides, composed, config_of, groups
+from src.arguments import parsed
+from src.compose import check_overrides, composed, config_of, groups, settle
 from src.config import Config
-from src.errors import ConfigError
+from src.errors import ConfigError, first_line
+from src.origins import COMMAND_LINE
 
 PAIRS_KEY = "hydra.sweeper.pairs"
 _PAIRED = re.compile(r"^\((?P<names>[\w.]+(?:\s*,\s*[\w.]+)+)\)=(?P<values>.*)$", re.DOTALL)
+_FILE = "sweeps/{}.yaml"
 _ONE_FOR_ALL = ("group", "runs_dir", "resume", "sweeps", "sweep", "hydra")
 
 
@@ -50,6 +53,8 @@ class Request:
 
     fixed: tuple[str, ...]
     axes: tuple[Axis, ...]
+    of_file: frozenset[str] = frozenset()
+    """The settings whose lists are the sweep file's own."""
 
 
 def hide_pairs(arguments: Sequence[str]) -> list[str]:
@@ -71,7 +76,10 @@ def read_request(arguments: Sequence[str], params: Mapping[str, Any] | None = No
     A setting that stands in a paired list and on the command line leaves the pair and varies as the command says.
     Raises ConfigError for what is unknown, unreadable, given twice, or must be the same for all jobs.
     """
-    of_file = [read for name, values in (params or {}).items() for read in _read(f"{name}={_written(values)}")]
+    listed = [f"{name}={_written(values)}" for name, values in (params or {}).items()]
+    check_overrides(listed)
+    check_overrides(arguments)
+    of_file = [read for argument in listed for read in _read(argument)]
     of_command = [read for argument in arguments for read in _read(argument)]
     _refuse_repeated_lists(of_command)
     given = {name for names, _, _ in of_command for name in names}
@@ -80,7 +88,7 @@ def read_request(arguments: Sequence[str], params: Mapping[str, Any] | None = No
     axes = tuple(axis for _, _, axis in merged if axis is not None)
     for axis in axes:
         _refuse_one_for_all(axis)
-    return Request(fixed, axes)
+    return Request(fixed, axes, frozenset(name for read in of_file for name in read[0] if name not in given))
 
 
 _Read = tuple[tuple[str, ...], str, Axis | None]
@@ -92,9 +100,13 @@ def _read(argument: str) -> Iterator[_Read]:
         names = tuple(name.strip() for name in paired["names"].split(","))
         yield names, "", _paired(names, paired["values"])
         return
-    check_overrides([argument])
-    override = _parse(argument)
+    override = parsed(argument)
     name = override.key_or_group
+    value = override.value() if override.is_sweep_override() else None
+    if isinstance(value, Glob):
+        options = tuple((Choice(option, option),) for option in value.filter(groups()[name]))
+        yield (name,), "", Axis((name,), options)
+        return
     if not override.is_sweep_override():
         yield (name,), argument, None
         return
@@ -108,7 +120,11 @@ def _paired(names: tuple[str, ...], values: str) -> Axis:
     written = f"({','.join(names)})={values}"
     if len(set(names)) < len(names):
         raise ConfigError(f"{written} names a setting twice")
-    override = _parse("pair=" + values.replace("(", "[").replace(")", "]"))
+    try:
+        override = parsed("pair=" + values.replace("(", "[").replace(")", "]"))
+    except HydraException:
+        example = f"({','.join(names)})=({','.join('1' for _ in names)}),({','.join('2' for _ in names)})"
+        raise ConfigError(f"{written} cannot be read; write {example}") from None
     rows: list[Any] = list(override.sweep_iterator()) if override.is_sweep_override() else [override.value()]
     for row in rows:
         if not isinstance(row, list) or len(row) != len(names):
@@ -130,13 +146,6 @@ def _choice(value: Any) -> Choice:
 
 def _plain(value: Any) -> Any:
     return getattr(value, "text", value)  # Hydra keeps the quotes of 'a text' beside it
-
-
-def _parse(argument: str) -> Override:
-    try:
-        return OverridesParser.create().parse_override(argument)
-    except HydraException as error:
-        raise ConfigError(f"{argument}: cannot be read ({str(error).splitlines()[0]})") from None
 
 
 def _written(values: Any) -> str:
@@ -184,10 +193,11 @@ def compose_with(loader: ConfigLoader, master: DictConfig) -> Compose:
     def compose(overrides: Sequence[str]) -> DictConfig:
         try:
             composed = loader.load_sweep_config(master, list(overrides))
-        except HydraException as error:
-            raise ConfigError(f"the settings cannot be composed: {error}") from None
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ConfigError(f"the settings cannot be composed: {first_line(error)}") from None
         OmegaConf.set_struct(composed, False)
         del composed["hydra"]
+        settle(composed, overrides)
         return composed
 
     return compose
@@ -214,7 +224,8 @@ class Point:
 def points(request: Request, compose: Compose) -> Iterator[Point]:
     """All combinations, the last axis varying fastest. A point that cannot be is yielded with its reason."""
     group_names = set(groups())
-    composed: dict[tuple[str, ...], DictConfig | ConfigError] = {}
+    listed = {name: _FILE.format(_sweep_of(request)) for name in request.of_file}
+    composed: dict[tuple[str, ...], _Composed] = {}
     for positions in product(*(axis.positions for axis in request.axes)):
         choices = {
             name: choice
@@ -223,28 +234,44 @@ def points(request: Request, compose: Compose) -> Iterator[Point]:
         }
         chosen = tuple(f"{name}={choice.text}" for name, choice in choices.items() if name in group_names)
         if chosen not in composed:
-            composed[chosen] = _composed(compose, [*request.fixed, *chosen])
+            composed[chosen] = _Composed.of(compose, [*request.fixed, *chosen])
         values = {name: choice.value for name, choice in choices.items() if name not in group_names}
-        yield _point(choices, composed[chosen], values)
+        yield _point(choices, composed[chosen], values, {name: listed.get(name, COMMAND_LINE) for name in choices})
 
 
-def _composed(compose: Compose, overrides: list[str]) -> DictConfig | ConfigError:
-    try:
-        return compose(overrides)
-    except ConfigError as error:
-        return error
+@dataclass
+class _Composed:
+    """The settings that some points share, or why there are none; and where the values came from, once it is known."""
+
+    overrides: list[str]
+    settings: DictConfig | ConfigError
+    origins: Mapping[str, str] | None = None
+
+    @classmethod
+    def of(cls, compose: Compose, overrides: list[str]) -> _Composed:
+        try:
+            return cls(overrides, compose(overrides))
+        except ConfigError as error:
+            return cls(overrides, error)
 
 
-def _point(choices: dict[str, Choice], composed: DictConfig | ConfigError, values: dict[str, Any]) -> Point:
-    if isinstance(composed, ConfigError):
-        return Point(choices, None, str(composed))
+def _sweep_of(request: Request) -> str:
+    return next((word.partition("=")[2] for word in request.fixed if word.lstrip("+").startswith("sweeps=")), "")
+
+
+def _point(choices: dict[str, Choice], shared: _Composed, values: dict[str, Any], places: Mapping[str, str]) -> Point:
+    if isinstance(shared.settings, ConfigError):
+        return Point(choices, None, str(shared.settings))
     # In place: every point sets the same names, so nothing of the last one is left.
     for name, value in values.items():
-        OmegaConf.update(composed, name, value, force_add=True)
+        OmegaConf.update(shared.settings, name, value, force_add=True)
     try:
-        return Point(choices, config_of(composed))
+        config = config_of(shared.settings, shared.overrides if shared.origins is None else None)
     except ConfigError as error:
         return Point(choices, None, str(error))
+    if shared.origins is None:
+        shared.origins = config.origins
+    return Point(choices, config.came_from({**shared.origins, **places}))
 
 
 def grid(overrides: Sequence[str]) -> Iterator[Config]:

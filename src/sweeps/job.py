@@ -126,10 +126,11 @@ class Task:
     config: Mapping[str, Any]
     launch_dir: str
     code: Mapping[str, Any]
+    origins: Mapping[str, str]
 
     @classmethod
     def of(cls, config: Config, launch_dir: Path) -> Task:
-        return cls(config.model_dump(), str(launch_dir), code_identity())
+        return cls(config.model_dump(), str(launch_dir), code_identity(), config.origins)
 
     def run(self, open_sinks: OpenSinks, launcher: str | None = None, job_id: str | None = None) -> Outcome:
         """Runs the job in this process. The record names `launcher` and `job_id`; None: what the cluster says."""
@@ -140,7 +141,8 @@ class Task:
         }
         os.environ.update({name: value for name, value in variables.items() if value is not None})
         with StopFlag() as stop:
-            return run_job(Config.of(self.config), Path(self.launch_dir), stop, keep_data(), open_sinks)
+            config = Config.of(self.config).came_from(self.origins)
+            return run_job(config, Path(self.launch_dir), stop, keep_data(), open_sinks)
 
 
 @contextmanager

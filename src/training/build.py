@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from src.config import Config
 from src.data.load import Batches
@@ -17,6 +19,7 @@ from src.model.gpt import GPT
 from src.model.init import initialise
 from src.model.kernel_report import kernel_report
 from src.model.losses import answer_loss
+from src.training.diagnostics import Diagnostics
 from src.training.loop import State, Training
 from src.training.measure import Stopwatch
 from src.training.plan import RunPlan
@@ -33,22 +36,49 @@ def build(plan: RunPlan, runtime: Runtime, clock: Callable[[], float]) -> Traini
     initialise(model, config.model.init, config.seed)
     model = model.to(runtime.device, runtime.weight_dtype)
     batches = data.training_batches(config.context_length, config.training, config.seed)
+    if plan.start is not None:
+        model.load_state_dict(dict(plan.start.weights))
+        batches = Later(batches, plan.start.batches_seen)
     found = kernels_that_run(model, runtime)
     if runtime.compile:
         found |= compile_or_fall_back(model, batches, runtime, is_required=config.training.compile == "required")
     state = State()
+    windows = data.evaluation_batches(config.context_length, config.training)
+    diagnostics = None
+    if config.diagnostics.interval is not None:
+
+        def blank() -> GPT | VectorModel:
+            return make_model(config, plan.geometry, data.io_spec).to(runtime.device, runtime.weight_dtype)
+
+        diagnostics = Diagnostics(config.diagnostics.interval, config.model.init, windows, blank)
     return Training(
         plan=plan,
         runtime=runtime,
         model=model,
         trainer=Trainer(model, config.training, runtime, config.seed),
         batches=batches,
-        windows=data.evaluation_batches(config.context_length, config.training),
+        windows=windows,
         stopwatch=Stopwatch(clock, runtime.synchronise, state.timed),
-        total_steps=_total_steps(config, batches),
+        total_steps=_total_steps(config, batches) if plan.start is None else plan.start.steps,
         state=state,
         found=found,
+        diagnostics=diagnostics,
     )
+
+
+@dataclass(frozen=True)
+class Later:
+    """The same batches, from a later one on."""
+
+    batches: Batches
+    seen: int
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        return self.batches.steps_per_epoch
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor]:
+        return self.batches.batch(self.seen + step)
 
 
 def make_model(config: Config, geometry: Geometry, spec: IOSpec) -> GPT | VectorModel:

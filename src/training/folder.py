@@ -10,21 +10,21 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from src.config import Config, config_hash
+from src.config import Config
 from src.errors import RunError, RunHeld
 from src.geometry import Geometry
 from src.record import LOCK, RECORD, Record, now, remove_stale_temporaries
 from src.training.environment import code_identity, environment
 
 
-def run_id(config: Config, geometry: Geometry, data_hash: str) -> str:
+def run_id(config: Config, geometry: Geometry, hash_of_all: str) -> str:
     """A name of letters, digits and dashes that says what the run is, ended by the hash of its settings and corpus."""
     parts = [config.model.name, config.data.name, f"h{geometry.heads}"]
     label = geometry.kind.run_label(geometry)
     parts += [label] if label else []
     parts += [f"c{geometry.context_length}", f"s{config.seed}"]
     readable = re.sub(r"[^A-Za-z0-9]+", "_", "-".join(parts).replace("-", "\0")).replace("_", "-")
-    return f"{readable[:120]}-{config_hash(config.identity, data_hash)}"
+    return f"{readable[:120]}-{hash_of_all}"
 
 
 def new_record(name: str, config_hash: str, config: Mapping[str, Any], **known: Any) -> Record:

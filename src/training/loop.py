@@ -20,6 +20,7 @@ from src.io_spec import IOSpec, TokenSpec
 from src.model.encoder import VectorModel
 from src.model.gpt import GPT
 from src.model.losses import answer_loss
+from src.training.diagnostics import Diagnostics
 from src.training.events import Event, Logged, Phase, Progress, Saved, Started
 from src.training.measure import Stopwatch, Tally
 from src.training.plan import RunPlan
@@ -45,6 +46,7 @@ class State:
     best_step: int | None = None
     last: dict[str, float | int] = field(default_factory=dict)
     pending: dict[str, Number] = field(default_factory=dict)
+    heads: dict[str, float | None] = field(default_factory=dict)
     timed: Tally = field(default_factory=Tally)
 
     def state_dict(self) -> dict[str, object]:
@@ -72,6 +74,7 @@ class Training:
     total_steps: int
     state: State
     found: dict[str, Any]
+    diagnostics: Diagnostics | None = None
 
 
 def training_events(training: Training, segment: int, stop: StopFlag, save: Callable[[], Path]) -> Iterator[Event]:
@@ -84,6 +87,8 @@ def training_events(training: Training, segment: int, stop: StopFlag, save: Call
     health = Health(training.runtime)
     yield Started(state.step, total_steps, segment)
     if _is_evaluation_due(training):  # stopped in the middle of it last time
+        yield from _evaluate(training, {}, stop)
+    if training.plan.start is not None and not state.last:  # weights of another run are judged as they come
         yield from _evaluate(training, {}, stop)
     training.model.train()
     stopwatch.start()
@@ -102,7 +107,8 @@ def training_events(training: Training, segment: int, stop: StopFlag, save: Call
         is_logged = state.step % config.log_interval == 0 or is_last
         is_saved = state.step % config.checkpoint_interval == 0 or is_last
         is_evaluated = _is_evaluation_due(training)
-        if not (is_logged or is_evaluated or is_saved):
+        looks = training.diagnostics is not None and training.diagnostics.is_due(state.step, total_steps)
+        if not (is_logged or is_evaluated or is_saved or looks):
             continue
         row = _training_row(training, loss, norm, rate) if is_logged else {}
         if not health.is_finite():
@@ -111,14 +117,20 @@ def training_events(training: Training, segment: int, stop: StopFlag, save: Call
                 f"the loss or the gradient is not finite at or shortly before step {state.step}; "
                 "lower training.learning_rate or lengthen training.warmup_steps"
             )
+        if training.diagnostics is not None and looks:
+            with stopwatch.paused():
+                state.heads = training.diagnostics.row(training.model, training.runtime)
+            row |= state.heads
         if is_evaluated:
             with stopwatch.paused():
                 yield from _evaluate(training, row, stop)
-        elif is_logged:
+        elif row:
             yield Logged(state.step, row)
         if is_saved:
             with stopwatch.paused():
                 yield Saved(state.step, save())
+    if total_steps == 0:
+        yield Saved(0, save())
     stopwatch.stop()
 
 

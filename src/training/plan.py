@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from src.config import Config, DataConfig
+from src.config import Config, DataConfig, config_hash
 from src.data.load import Data, load_data
 from src.errors import ConfigError
 from src.geometry import Geometry
@@ -26,14 +26,38 @@ LoadData = Callable[[DataConfig, Path], Data]
 
 
 @dataclass(frozen=True)
+class Start:
+    """What a run begins with that is made of another: weights by name, and for the record which run and how.
+
+    Its weights are judged before the first of `steps` steps, of which there may be none; its batches go on after the
+    `batches_seen` that made the weights.
+    """
+
+    weights: Mapping[str, Any]
+    parent: dict[str, Any]
+    steps: int
+    batches_seen: int
+
+
+@dataclass(frozen=True)
 class RunPlan:
-    """A configuration with its integers, its data, its name and the folder of its group."""
+    """A configuration with its integers, its data and the folder of its group."""
 
     config: Config
     geometry: Geometry
     data: Data
-    run_id: str
     parent: Path
+    start: Start | None = None
+
+    @property
+    def config_hash(self) -> str:
+        """Names what decides the result: settings, corpus, and the run that its weights are made of."""
+        made_of = {} if self.start is None else {"parent": self.start.parent, "steps": self.start.steps}
+        return config_hash({**self.config.identity, **made_of}, self.data.hash)
+
+    @property
+    def run_id(self) -> str:
+        return run_id(self.config, self.geometry, self.config_hash)
 
     @property
     def folder(self) -> Path:
@@ -68,7 +92,7 @@ def plan_run(config: Config, launch_dir: Path, load: LoadData = load_data) -> Ru
     check_spec(geometry, data.io_spec, data.name)
     data.check_length(config.context_length)
     parent = launch_dir / config.runs_dir / config.group
-    return RunPlan(config, geometry, data, run_id(config, geometry, data.hash), parent)
+    return RunPlan(config, geometry, data, parent)
 
 
 def with_tuned_rate(config: Config, launch_dir: Path) -> Config:

@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from src.config import Config, config_hash
+from src.config import Config
 from src.costs import Costs
 from src.errors import Diverged, RunError, Stopped
+from src.metrics import METRICS
 from src.model.gpt import GPT
 from src.model.kernel_report import check_kernel
-from src.record import CONFIG, LOG, SAMPLE, Record, Status, keep_rows_until, write_atomically
+from src.record import CONFIG, LOG, SAMPLE, Record, Status, keep_rows_until, settings_text, write_atomically
 from src.training.build import build
 from src.training.checkpoint import checkpoint_content, continue_text, load_checkpoint, restore, save_checkpoint
 from src.training.environment import code_identity, environment
@@ -70,7 +69,7 @@ def _run_segment(
     costs = Costs.of(plan.geometry, plan.data.io_spec, runtime.dtype)
     record = _running_record(plan, runtime, costs, folder, from_step)
     record.write(folder.path)
-    write_atomically(folder.path / CONFIG, yaml.safe_dump(plan.config.model_dump(), sort_keys=False))
+    write_atomically(folder.path / CONFIG, settings_text(plan.config.model_dump(), plan.config.origins))
     _log_start(record, runtime)
     reset_peak_memory(runtime.device)
     sinks: list[Sink] = []
@@ -108,6 +107,8 @@ def _events(
     finally:
         summary.update(_training_summary(training, costs))
     model = training.model.eval()
+    if training.diagnostics is not None:
+        summary["heads/ablatable"] = training.diagnostics.ablatable(model, runtime)
     if isinstance(model, GPT):
         yield from measure_decoding(model, runtime, plan.config.measurement, clock, stop, summary)
     summary["memory/peak_bytes"] = peak_memory_bytes(runtime.device)
@@ -125,6 +126,7 @@ def _training_summary(training: Training, costs: Costs) -> dict[str, Any]:
     loss_floor = training.windows.loss_floor()
     return {
         **state.last,
+        **{name: value for name, value in state.heads.items() if name in METRICS},
         **({} if loss_floor is None else {"val/loss_optimum": loss_floor}),
         "val/loss_best": state.best_loss,
         "val/loss_best_step": state.best_step,
@@ -207,12 +209,14 @@ def _running_record(plan: RunPlan, runtime: Runtime, costs: Costs, folder: RunFo
     known = {} if previous is None else {"started_at": previous.started_at, "segments": previous.segments}
     record = new_record(
         folder.run_id,
-        config_hash(plan.config.identity, plan.data.hash),
+        plan.config_hash,
         plan.config.model_dump(),
         data=plan.data.facts,
         environment={**where, **runtime.as_dict()},
         geometry=plan.geometry.as_dict(),
         costs=costs.as_dict(),
+        origins=plan.config.origins,
+        parent=None if plan.start is None else plan.start.parent,
         **known,
     )
     return record.begun(from_step, where["host"])

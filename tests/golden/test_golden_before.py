@@ -31,7 +31,7 @@ MUST_STAY = (
 TABLES_MAY_CHANGE = (
     "the export of runs that are not new came out otherwise. It may change only in a commit that means to change the "
     "export (a column renamed, merged or dropped; further columns are no change): then put the new files into "
-    "tests/golden/export, and say in the CHANGELOG which columns moved and why; values of columns that stay never change"
+    "tests/golden/export, and say in CHANGELOG which columns moved and why; values of columns that stay never change"
 )
 ARROW = {"integer": "int64", "number": "double", "flag": "bool", "text": "string"}
 

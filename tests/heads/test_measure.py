@@ -66,7 +66,7 @@ def test_each_hand_made_head_scores_1_at_what_it_was_made_for(made, probe):
 
 
 def test_the_hand_made_circuit_is_named_and_random_weights_are_not(made, probe):
-    null = roles.null_of(lambda: GPT(made.geometry, VOCABULARY), "torch", probe, models=19)
+    null = roles.null_of(GPT(made.geometry, VOCABULARY), "torch", probe, models=19)
     assert roles.roles(probe_scores(made, probe), null) == [
         ["previous_token", "same_token"],
         ["induction", "same_token"],
@@ -124,7 +124,7 @@ def test_the_effective_rank_is_the_number_of_equal_directions(made):
 
 
 def test_the_summary_of_a_layer_holds_its_highest_scores_and_leaves_out_what_is_not_there(made, probe):
-    null = roles.null_of(lambda: GPT(made.geometry, VOCABULARY), "torch", probe, models=19)
+    null = roles.null_of(GPT(made.geometry, VOCABULARY), "torch", probe, models=19)
     first, second = layers = layer_summaries(look_at_heads(made, probe.tokens, probe), null)
     assert first["previous_token_max"] == pytest.approx(1.0)
     assert second["induction_max"] == pytest.approx(7.5 / 8)

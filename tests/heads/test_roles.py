@@ -33,7 +33,7 @@ def false_roles(geometry, init: str, least: float, monkeypatch) -> float:
     probe = repeated_tokens(20, 16, 4)
     assert probe is not None
     model = GPT(shape, 20).eval()
-    null = null_of(lambda: GPT(shape, 20), init, probe, NULLS)
+    null = null_of(GPT(shape, 20), init, probe, NULLS)
     named = 0
     for seed in range(SEEDS):
         initialise(model, init, seed)

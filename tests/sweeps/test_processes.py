@@ -97,7 +97,9 @@ def test_a_worker_whose_sweep_is_killed_saves_and_ends(tmp_path: Path, plan_it: 
         [sys.executable, "-m", "src.sweeps.launchers.processes"], stdin=subprocess.PIPE, text=True
     )
     assert worker.stdin is not None
-    worker.stdin.write(json.dumps({"config": job.config.model_dump(), "launch_dir": str(tmp_path)}) + "\n")
+    worker.stdin.write(
+        json.dumps({"config": job.config.model_dump(), "origins": {}, "launch_dir": str(tmp_path)}) + "\n"
+    )
     worker.stdin.flush()
     when(lambda: has_rows(job.folder, 5), worker.stdin.close).join()
     assert worker.wait(60) == 0

@@ -44,7 +44,7 @@ def test_a_finished_run_leaves_a_complete_record(trained: Trained) -> None:
     raw = json.loads((result.folder / "record.json").read_text())
     assert set(raw) == {
         *("schema_version", "run_id", "status", "config", "config_hash", "code", "data", "environment", "geometry"),
-        *("costs", "summary", "started_at", "ended_at", "error", "segments"),
+        *("costs", "summary", "started_at", "ended_at", "error", "segments", "origins"),
     }  # fmt: skip
 
 

@@ -24,8 +24,9 @@ class TwoLookups(Task):
     Why one head of one layer is not enough: what it brings to the question is a weighted mean of the items, n_a copies
     of a's value and n_b copies of b's. An item does not know which of the two is asked for first, so the order can lie
     in the two weights alone, and the counts n_a and n_b, which are unknown and differ up to `repeats` times, scramble
-    these. A head that is blind to the order still finds both values: its loss is (1 - 1/values) ln 2. Two heads look
-    up one key each, whatever the counts, and solve the task: loss 0. Chance is 2 ln(values).
+    these. A head that is blind to the order still finds both values: its loss is (1 - 1/values) ln 2. One that weighs
+    the first key more is right wherever the counts agree with it, so long training goes somewhat below that. Two heads
+    look up one key each, whatever the counts, and solve the task: loss 0. Chance is 2 ln(values).
 
     Token ids: items key * values + value, then questions a * keys + b, then answers.
 

@@ -23,6 +23,8 @@ from src.model.losses import answer_loss
 
 BATCH = 64
 """Sequences that go through the model at once."""
+FREE = 0.001
+"""Nats (or units of the loss): a head whose ablation surely costs less counts as one that can be ablated."""
 Heads = Mapping[int, Collection[int]]
 """Layer -> heads of it."""
 
@@ -46,6 +48,11 @@ class Change:
     mean: float
     margin: float | None
     sequences: int
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the upper end of the interval is below `FREE`."""
+        return self.margin is not None and self.mean + self.margin < FREE
 
 
 def change(after: Losses, before: Losses) -> Change:
@@ -138,6 +145,15 @@ class HeldOut:
         return total / len(self.inputs)
 
 
+def ablatable(held: HeldOut) -> list[tuple[int, int]]:
+    """Layer and head of those whose ablation to zero, one at a time, is free."""
+    g = held.model.geometry
+    held.keep()
+    whole = held.losses()
+    every = [(layer, head) for layer in range(g.layers) for head in range(g.heads)]
+    return [(layer, head) for layer, head in every if change(held.losses({layer: [head]}), whole).is_free]
+
+
 @contextlib.contextmanager
 def silence(model: GPT | VectorModel, heads: Heads, means: Sequence[Tensor] | None = None) -> Iterator[None]:
     """Inside, these heads of the model write nothing, or their part of the layer's `means`."""
@@ -181,7 +197,7 @@ def _hooked(model: GPT | VectorModel, hooks: Mapping[int, Callable[..., object]]
 
 
 def _by_sequence(answers: Tensor, targets: Tensor) -> tuple[Float[Tensor, " B"], Float[Tensor, " B"]]:
-    losses = answer_loss(answers, targets, reduction="none").double().view(len(targets), -1)
+    losses = answer_loss(answers, targets, reduction="none").cpu().double().view(len(targets), -1)
     if targets.is_floating_point():
         return losses.sum(1), torch.full((len(targets),), losses.shape[1], dtype=torch.float64)
-    return losses.sum(1), (targets != NO_ANSWER).sum(1).double()
+    return losses.sum(1), (targets != NO_ANSWER).sum(1).cpu().double()

@@ -16,7 +16,7 @@ def circuit_ranks(layer: AttentionLayer) -> tuple[Float[Tensor, " H"], Float[Ten
     what a token that is looked at adds. Source: Elhage et al. 2021.
     """
     of = layer.head_matrices()
-    of = HeadMatrices(*(part.detach().double() for part in (of.query, of.key, of.value, of.output)))
+    of = HeadMatrices(*(part.detach().cpu().double() for part in (of.query, of.key, of.value, of.output)))
     qk = effective_rank(_product_singular_values(of.query.mT, of.key))
     ov = effective_rank(_product_singular_values(of.output, of.value))
     width = layer.geometry.head_dim
@@ -46,10 +46,10 @@ def output_similarity(inside: Intermediates, output: Tensor) -> Float[Tensor, "H
     `output` is the layer's output matrix. NaN for a head that adds the same everywhere, as one that adds nothing does.
     Source: Kornblith et al. 2019, equation 5.
     """
-    heads = inside.heads.double()
+    heads = inside.heads.cpu().double()  # on the CPU, as not every device has double precision
     parts = heads.transpose(0, 1).flatten(1, 2)  # H NT D
     parts = parts - parts.mean(1, keepdim=True)
-    written = output.detach().double().unflatten(1, (heads.shape[1], -1)).transpose(0, 1)  # H E D
+    written = output.detach().cpu().double().unflatten(1, (heads.shape[1], -1)).transpose(0, 1)  # H E D
     inner = written.mT @ written  # H D D
     # |Y_a^T Y_b|^2 of outputs Y = parts written^T, from products of head width alone.
     cross = torch.einsum("and,bne->abde", parts, parts)  # H H D D

@@ -71,6 +71,7 @@ def entropy(weights: Float[Tensor, "N H T S"], *, is_causal: bool) -> Float[Tens
     nats = torch.special.entr(weights).sum(3)  # N H T
     queries, keys = weights.shape[2:]
     seen = torch.arange(1, queries + 1) if is_causal else torch.full((queries,), keys)
+    seen = seen.to(weights.device)
     uniform = seen.to(weights).log()
     return (nats[:, :, seen > 1] / uniform[seen > 1]).mean((0, 2)).clamp(0.0, 1.0)
 
@@ -93,7 +94,7 @@ def pattern_similarity(weights: Float[Tensor, "N H T S"]) -> Float[Tensor, "H H"
     has_choice = (weights > 0).sum(3).amax((0, 1)) > 1
     rows = weights[:, :, has_choice].transpose(0, 1)  # H N T S
     own = torch.special.entr(rows).sum(3)  # H N T
-    similarity = torch.ones(len(rows), len(rows), dtype=weights.dtype)
+    similarity = torch.ones(len(rows), len(rows), dtype=weights.dtype, device=weights.device)
     for one in range(len(rows) - 1):  # a pair of heads at a time would hold H x H patterns at once
         middle = torch.special.entr((rows[one] + rows[one + 1 :]) / 2).sum(3)
         divergence = (middle - (own[one] + own[one + 1 :]) / 2).mean((1, 2)) / np.log(2)

@@ -56,18 +56,17 @@ class Null:
 @torch.inference_mode()
 def probe_scores(model: GPT, probe: Probe) -> LayerScores:
     """The five scores of every head on the probe."""
-    layers = [pattern_scores(inside.weights, probe.period) for inside in model.look_inside(probe.tokens)]
-    return {score: torch.stack([layer[score] for layer in layers]) for score in SCORES}
+    tokens = probe.tokens.to(model.tokens.weight.device)
+    layers = [pattern_scores(inside.weights, probe.period) for inside in model.look_inside(tokens)]
+    return {score: torch.stack([layer[score] for layer in layers]).cpu() for score in SCORES}
 
 
-def null_of(
-    make: Callable[[], GPT], init: str, probe: Probe, models: int = NULLS, tick: Callable[[], None] = lambda: None
-) -> Null:
+def null_of(model: GPT, init: str, probe: Probe, models: int = NULLS, tick: Callable[[], None] = lambda: None) -> Null:
     """The scores of so many models of random weights, initialised as `init` says; their seeds are no run's.
 
-    `make` gives a model of the geometry in question, whose weights are drawn anew each time.
+    `model` has the geometry in question; its weights are drawn anew each time.
     """
-    model = make().eval()
+    model.eval()
     highest: dict[str, list[Tensor]] = {score: [] for score in SCORES}
     mean: dict[str, float] = dict.fromkeys(SCORES, 0.0)
     for number in range(models):

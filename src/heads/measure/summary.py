@@ -47,13 +47,13 @@ def look_at_heads(model: GPT | VectorModel, inputs: Tensor, probe: Probe | None)
         if is_causal:  # vectors are a set: no place is before another
             numbers["distance"] = distance(inside.weights)
         numbers["qk_rank"], numbers["ov_rank"] = circuit_ranks(block.attention)
-        pairs["pattern"].append(pattern_similarity(inside.weights))
+        pairs["pattern"].append(pattern_similarity(inside.weights).cpu())
         pairs["output"].append(output_similarity(inside, block.attention.output.weight))
         for kind, found in near.items():
             numbers[f"{kind}_similarity"], who = nearest(pairs[kind][-1])
             found.append(who)
         for name, values in numbers.items():
-            rows.setdefault(name, []).append(values.double())
+            rows.setdefault(name, []).append(values.cpu().double())
     scores = probe_scores(model, probe) if isinstance(model, GPT) and probe is not None else None
     return Seen(
         {name: torch.stack(values) for name, values in rows.items()},

@@ -133,7 +133,8 @@ class Worker:
     def give(self, job: Job, launch_dir: Path) -> None:
         assert self._process.stdin is not None
         self.job = job
-        task = {"config": job.config.model_dump(), "launch_dir": str(launch_dir)}
+        config = job.config
+        task = {"config": config.model_dump(), "origins": config.origins, "launch_dir": str(launch_dir)}
         with suppress(OSError):  # gone: its end is reported
             self._process.stdin.write(json.dumps(task) + "\n")
             self._process.stdin.flush()
@@ -258,7 +259,8 @@ def serve() -> None:
             if line is None:
                 break
             task = json.loads(line)
-            outcome = run_job(Config.of(task["config"]), Path(task["launch_dir"]), stop, load, open_job_sinks)
+            config = Config.of(task["config"]).came_from(task["origins"])
+            outcome = run_job(config, Path(task["launch_dir"]), stop, load, open_job_sinks)
             print(json.dumps(asdict(outcome)), file=answers, flush=True)
 
 

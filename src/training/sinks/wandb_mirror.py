@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from src.errors import UserError, exit_code, first_line
-from src.metrics import METRICS
+from src.metrics import declared
 from src.record import METRICS as METRICS_FILE
 from src.record import SAMPLE, Record, decode, write_atomically
 
@@ -183,7 +183,7 @@ class WandbRun:
             step = row["step"]
             if step < self._next_step:
                 continue
-            numbers = {name: value for name, value in row.items() if name in METRICS and value is not None}
+            numbers = {name: value for name, value in row.items() if declared(name) and value is not None}
             self._next_step, self._time = step, {"_timestamp": row["time"]}
             self._run.log(numbers | self._time, step=step)
             self.outcome["rows"] += 1

@@ -11,6 +11,7 @@ from analysis.load import load
 from analysis.report.write import json_of
 from analysis.study import Study, study_of
 from src import ROOT
+from src.data.tasks.two_lookups import TwoLookups
 
 RESULTS = ROOT / "analysis" / "results"
 SOMEBODY_S_FOLDER = re.compile(r"/(home|root|work|tmp|Users)/")
@@ -30,6 +31,16 @@ def test_more_heads_help_where_each_can_do_one_part() -> None:
     (verdict,) = answers("max_retrieval").verdicts
     assert verdict.answer == "every_step_helps"
     assert verdict.sentence.startswith("More heads help at every step up to 4")
+
+
+def test_more_heads_help_up_to_two_where_an_answer_takes_two_lookups() -> None:
+    (verdict,) = answers("two_lookups").verdicts
+    assert verdict.conclusion is not None
+    assert (verdict.answer, verdict.conclusion.at) == ("helps_up_to", 2)
+    blind = TwoLookups(keys=16, values=4, repeats=16, train_examples=None, test_examples=1).landmarks
+    means = verdict.cells.values.mean()
+    assert 0.6 * blind["one head, blind to the order"] < means[1] < blind["chance"] / 3
+    assert means[2] < 0.05
 
 
 def test_nothing_levels_off_in_head_count() -> None:
