@@ -96,7 +96,8 @@ def _fitted(losses: Float[Array, " r"], design: pd.DataFrame, seeds: Array, own:
     table = design.assign(loss=losses)
     parts = {f"arm{c}": f"0 + arm{c}" for c in own}
     formula = f"loss ~ 0 + {' + '.join(design.columns)}"
-    return MixedLM.from_formula(formula, table, groups=seeds, re_formula="1", vc_formula=parts).fit(reml=True)
+    model = MixedLM.from_formula(formula, table, groups=seeds, re_formula="1", vc_formula=parts)
+    return model.fit(reml=True, method=["powell", "nm"])  # those with gradients stop short where a variance is 0
 
 
 def _arms_with_more(values: Float[Array, "n k"]) -> list[int]:

@@ -267,7 +267,7 @@ def test_a_sweep_over_kv_heads_is_judged_like_one_over_heads(make_runs: MakeRuns
     runs = runs.assign(kv_heads=runs["heads"], heads=8, **{"config.kv_heads": runs["heads"]})
     verdict = one(runs, factor="kv_heads", margin=0.02)
     assert verdict.answer == "every_step_helps"
-    assert verdict.sentence.startswith("More kv-heads help at every step up to 8")
+    assert verdict.sentence.startswith("More kv-heads help at every step, up to 8 kv-heads")
 
 
 def _without(*columns: str) -> Callable[[pd.DataFrame], pd.DataFrame]:

@@ -30,7 +30,7 @@ def test_more_heads_hurt_where_one_of_full_rank_does_it() -> None:
 def test_more_heads_help_where_each_can_do_one_part() -> None:
     (verdict,) = answers("max_retrieval").verdicts
     assert verdict.answer == "every_step_helps"
-    assert verdict.sentence.startswith("More heads help at every step up to 4")
+    assert verdict.sentence.startswith("More heads help at every step, up to 4 heads, the most that was tried")
 
 
 def test_more_heads_help_up_to_two_where_an_answer_takes_two_lookups() -> None:
