@@ -204,7 +204,8 @@ def _as_typed(value: Any) -> str:
 
 
 def _is_there(key: str, words: Sequence[str], word: str) -> bool:
-    return _trouble([other for other in words if other != word], f"{key}={parts(word)[2]}") is None
+    beside = [other for other in words if other != word]
+    return _trouble(beside, f"{key}={parts(word)[2]}", or_alone=False) is None
 
 
 def _a_list(word: str, override: Override, words: Sequence[str]) -> str:
@@ -234,11 +235,11 @@ def _check_kinds(overrides: Sequence[Override]) -> None:
                 )
 
 
-def _trouble(others: Sequence[str], word: str) -> str | None:
+def _trouble(others: Sequence[str], word: str, or_alone: bool = True) -> str | None:
     """Why a word does not work beside the readable ones of the others, or alone; None where it does."""
     beside = [other for other in others if _is_known(other)]
     trouble = None
-    for words in ([*beside, word], [word]) if beside else ([word],):
+    for words in ([*beside, word], [word]) if beside and or_alone else ([*beside, word],):
         try:
             override = parsed(word)
             check_hydra([override], _choices([parsed(each) for each in words], words), _with_hydra, _hydra_options)

@@ -165,7 +165,7 @@ def test_help_shows_groups_settings_and_three_examples(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     shown = done.stdout
     assert shown.count("python -m src.train ") >= 3
-    assert "model: gpt2, gpt2_medium, mini, nano, numpy_tutorial, small" in shown
+    assert "model: gpt2, gpt2_medium, llama_nano, mini, nano, numpy_tutorial, small" in shown
     assert "learning_rate: 0.001" in shown
 
 

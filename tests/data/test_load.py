@@ -51,7 +51,7 @@ def test_settings_are_listed_once_though_several_kinds_have_them() -> None:
         (["+data.symbols=3"], "data.symbols is no setting of data=shakespeare"),
         (["data=copy", "+data.symbls=3"], "unknown setting 'data.symbls'; did you mean 'data.symbols'"),
         (["data=copy", "data.symbols=1"], "data.symbols=1: it should be greater than or equal to 2"),
-        (["data=recall", "data.power=0"], "data.power=0: it should be greater than 0"),
+        (["data=recall", "data.power=0"], "data.power=0: it should be greater than or equal to 1e-30"),
         (["data.name=shakespear"], "data.name=shakespear: there is no such kind; choose one of shakespeare, "),
         (["data=copy", "data.name=recall"], "data.symbols is no setting of data=recall"),
     ],
