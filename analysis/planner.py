@@ -262,18 +262,21 @@ def power_from_pilot(folder: Path, seeds: int, arms: int, margin: float | None) 
     falling = judge_many(noise - _STEP * value * np.arange(arms), value)
     settled = [_share_of(judged.code != OPEN, alike) for judged in (flat, falling)]
     said = (
-        f"{spread}; with {seeds} seeds {arms} arms that are all alike are shown to be so in {settled[0]} of studies, "
+        f"{spread}; with {seeds} seeds {arms} arms that are all alike are shown to be so in {settled[0]}, "
         f"steps of {_STEP:g} margins are settled in {settled[1]}"
     )
     return said if found.warning is None else f"{said}. Warning: {found.warning}"
 
 
 def _share_of(hit: Bool[Array, " s"], alike: float) -> str:
-    """'71%', or '71% (60% to 75%, by how alike the arms scatter)'; the first half of the studies has alike spreads."""
+    """'71% of studies', or '71% of studies (60% to 75%, by how alike the arms scatter)'.
+
+    The first half of the studies has alike spreads, whose chance is `alike`.
+    """
     if alike == 1:
-        return f"{hit.mean():.0%}"
+        return f"{hit.mean():.0%} of studies"
     kinds = [float(half.mean()) for half in np.split(hit, [len(hit) // 2])]
-    said = f"{alike * kinds[0] + (1 - alike) * kinds[1]:.0%}"
+    said = f"{alike * kinds[0] + (1 - alike) * kinds[1]:.0%} of studies"
     if not _OPEN <= alike <= 1 - _OPEN or round(kinds[0], 2) == round(kinds[1], 2):
         return said
     return f"{said} ({min(kinds):.0%} to {max(kinds):.0%}, by how alike the arms scatter)"

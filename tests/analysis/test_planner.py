@@ -12,9 +12,11 @@ import pytest
 from analysis.findings import AnalysisError
 from analysis.methods.planned import from_pilots
 from analysis.planner import possible_spreads, power_from_pilot, power_of, seeds_to_settle
+from analysis.results.__main__ import RESULTS
 from analysis.rule.answer import OPEN, judge_many
 from analysis.stats import pairing_of
 from tests.analysis.export_maker import write_export
+from tests.in_process import command
 
 
 def test_the_power_that_is_said_is_the_power_that_is() -> None:
@@ -123,3 +125,18 @@ def test_a_pilots_spread_says_what_the_planned_seeds_can_show(
 def test_a_pilot_of_one_arm_tells_nothing(make_runs: MakeRuns, noisy: Noisy, tmp_path: Path) -> None:
     folder = write_export(tmp_path / "pilot", make_runs(noisy({1: 1.9})))
     assert power_from_pilot(folder, 6, 5, 0.01).startswith("not known")
+
+
+def test_a_dry_run_with_a_pilot_tells_the_power_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    planned = ("-m", "heads=1,2", "seed=0,1,2,3", "training=smoke", "logger=disabled", "sweep.dry_run=true")
+    pilot = RESULTS / "farthest_point" / "export"
+    shown = command("src.train", *planned, f"sweep.pilot={pilot}", "sweep.margin_nats=0.0001", here=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    said = next(line for line in shown.stdout.splitlines() if line.startswith("power"))
+    assert "in farthest_point, an interval is about" in said
+    assert "with 4 seeds 2 arms that are all alike" in said
+    assert "Warning: with 4 seeds" in said
+    assert not list(tmp_path.iterdir())
+    wrong = command("src.train", *planned, "sweep.pilot=nowhere", here=tmp_path)
+    assert wrong.returncode == 2
+    assert "nowhere is no export" in wrong.stderr
