@@ -1,10 +1,10 @@
 """How many seeds settle a question, by the rule itself: futures are drawn and judged as real studies are.
 
-From a pilot, each future draws the true means and spreads that the pilot leaves possible (flat priors; one spread
-for all arms or one for each, by how well either fits), adds new seeds to the pilot's, and is judged after
-each number of seeds. So the uncertainty of mean and spread is in the power, and in the range of seeds. At the end,
+From a pilot, each future draws the true means and spreads that the pilot leaves possible (one spread for all arms, one
+arm that scatters more, or one for each, by how well they fit), adds new seeds to the pilot's, and is judged after each
+number of seeds. So the uncertainty of mean and spread is in the power, and in the range of seeds. At the end,
 what the planned seeds of a sweep can show, when a pilot's spread is known.
-Source: O'Hagan, Stevens and Campbell 2005 (assurance); Grubbs 1948 (an arm's own variance from paired runs).
+Source: O'Hagan, Stevens and Campbell 2005 (assurance).
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ POWER = 0.8
 FUTURES = 400
 STUDIES = 2000
 _RESAMPLES = 4000
+_PROPOSED = 12_000
+_WIDEST = 4.0
+"""Log variance by which one arm may scatter more than the others: 7 times as much."""
+_OPEN = 0.05
+"""The least chance that a pilot must leave both alike and unlike spreads for the power to be told under each."""
 _TOTALS = (4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 25, 30, 40, 50, 70, 100)
 
 
@@ -40,6 +45,8 @@ class Plan:
 
     `low`, `high`: 10% of the futures are settled with `low` seeds, 90% with `high`; None where never.
     `power`: share of futures settled, by total. `answers`: which, at `seeds` (at the most, where it is None).
+    `between`: the power, by total, were all arms to scatter alike, and were they not; None where the pilot leaves only
+    one of both open.
     """
 
     pilot: int
@@ -49,13 +56,17 @@ class Plan:
     most: int
     power: dict[int, float]
     answers: dict[str, float]
+    between: dict[int, tuple[float, float]] | None = None
 
     @property
     def sentence(self) -> str:
-        """'14 seeds would settle it with 80% power (6 already do in a tenth of cases; nine tenths need 40)'."""
+        """'14 seeds settle it with 82% power (62% to 90%, by how alike the arms scatter; of the futures ...)'."""
         high = f"nine in ten with {self.high}" if self.high is not None else f"nine in ten not with {self.most}"
         low = f"one in ten with {self.low}" if self.low is not None else f"fewer than one in ten with {self.most}"
-        spread = f"(of the futures that the pilot leaves open, {low}, {high})"
+        at = self.seeds or self.most
+        ends = () if self.between is None else sorted(self.between[at])
+        scatter = f"{ends[0]:.0%} to {ends[1]:.0%}, by how alike the arms scatter; " if ends else ""
+        spread = f"({scatter}of the futures that the pilot leaves open, {low}, {high})"
         if self.seeds is None:
             return f"even {self.most} seeds settle it with only {self.power[self.most]:.0%} power {spread}"
         return f"{self.seeds} seeds settle it with {self.power[self.seeds]:.0%} power {spread}"
@@ -109,19 +120,23 @@ def seeds_to_settle(
     rng = np.random.default_rng(stream_seed(seed, "bootstrap", "plan"))
     values = complete if better == "lower" else -complete
     totals = [total for total in _TOTALS if n < total <= most] or [n + 1]
-    paths = _futures(values, totals[-1], futures, rng)
-    settled, answers = {}, {}
+    spreads, alike = possible_spreads(values, futures, rng)
+    paths = _futures(values, spreads, totals[-1], rng)
+    weight = np.repeat([alike, 1 - alike] if alike < 1 else [1.0], futures // (2 if alike < 1 else 1))
+    weight /= weight.sum()
+    shares, answers, between = {}, {}, {}
     for total in totals:
         judged = judge_many(paths[:, :total], margin, resamples=_RESAMPLES, control=control)
-        settled[total] = _reached(judged, goal)
-        answers[total] = _answers(judged)
-    shares = {total: float(hit.mean()) for total, hit in settled.items()}
+        settled = _reached(judged, goal)
+        shares[total], answers[total] = float(settled @ weight), _answers(judged, weight)
+        between[total] = float(settled[: futures // 2].mean()), float(settled[futures // 2 :].mean())
 
     def fewest(share: float) -> int | None:
         return next((total for total in totals if shares[total] >= share), None)
 
-    enough = fewest(power)
-    return Plan(n, enough, fewest(0.1), fewest(0.9), totals[-1], shares, answers[enough or totals[-1]])
+    enough, both = fewest(power), _OPEN <= alike <= 1 - _OPEN
+    at = answers[enough or totals[-1]]
+    return Plan(n, enough, fewest(0.1), fewest(0.9), totals[-1], shares, at, between if both else None)
 
 
 def power_of(
@@ -153,39 +168,67 @@ def power_of(
     return Power(seeds, margin, settled, always, _answers(judged), half)
 
 
-def _futures(values: Float[Array, "n k"], most: int, futures: int, rng: np.random.Generator) -> Array:
-    """[futures, most, k]: the pilot's seeds first, then seeds drawn from what it leaves possible."""
+def _futures(
+    values: Float[Array, "n k"], spread: Float[Array, "f k"], most: int, rng: np.random.Generator
+) -> Float[Array, "f most k"]:
+    """The pilot's seeds first, then seeds drawn from what it leaves possible."""
     n, k = values.shape
-    rest = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
+    means = values.mean(axis=0) + spread * rng.normal(size=spread.shape) / np.sqrt(n)
+    seeds = values.mean(axis=1).std(ddof=1) * rng.normal(size=(len(spread), most - n, 1))
+    new = means[:, None] + seeds + spread[:, None] * rng.normal(size=(len(spread), most - n, k))
+    return np.concatenate([np.broadcast_to(values, (len(spread), n, k)), new], axis=1)
+
+
+def possible_spreads(
+    values: Float[Array, "n k"], futures: int, rng: np.random.Generator
+) -> tuple[Float[Array, "f k"], float]:
+    """Standard deviations of the arms' own noise, drawn from their posterior by importance; the chance of alike ones.
+
+    The first half are alike and the second are not: one arm is wide, or each has its own (of two arms all are alike, as
+    only their difference matters). Each run is its arm's mean, its seed's part and its own normal noise; means, seeds'
+    parts and the common scale have flat priors and are integrated out. What is left are the arms' variances relative to
+    each other, r: log L(r) = -(n - 1)/2 (sum log r + log sum 1/r) - (n - 1)(k - 1)/2 log Q(r), with Q the weighted
+    scatter of the seeds. The three kinds of r have even odds before the pilot.
+    """
+    n, k = values.shape
+    if k < 3:
+        log_r, kinds = np.zeros((1, k)), [np.array([True])]
+    else:
+        log_r, is_alike = _proposed(k, rng)
+        kinds = [is_alike, ~is_alike]
+    weight = np.exp(-log_r)
+    total = weight.sum(axis=1)
+    centred = values - values.mean(axis=0)
+    scatter = centred.T @ centred
+    fit = weight @ np.diag(scatter) - np.einsum("pk,kl,pl->p", weight, scatter, weight) / total
+    fit = np.maximum(fit, np.finfo(float).tiny)
     freedom = (n - 1) * (k - 1)
-    pooled = (rest**2).sum() / freedom
-    alike = np.repeat(pooled * freedom / rng.chisquare(freedom, size=(futures, 1)), k, axis=1)
-    residual = (rest**2).sum(axis=0) / (n - 1)
-    arms = np.maximum((k * residual - residual.sum() / (k - 1)) / max(k - 2, 1), pooled / 10)  # Grubbs
-    unlike = arms * (n - 1) / rng.chisquare(n - 1, size=(futures, k))
-    variances = np.where(rng.random((futures, 1)) < _chance_unlike(residual, n), unlike, alike)
-    spread = np.sqrt(variances)
-    means = values.mean(axis=0) + spread * rng.normal(size=(futures, k)) / np.sqrt(n)
-    seeds = values.mean(axis=1).std(ddof=1) * rng.normal(size=(futures, most - n, 1))
-    new = means[:, None] + seeds + spread[:, None] * rng.normal(size=(futures, most - n, k))
-    return np.concatenate([np.broadcast_to(values, (futures, n, k)), new], axis=1)
+    likelihood = -(n - 1) / 2 * (log_r.sum(axis=1) + np.log(total)) - freedom / 2 * np.log(fit)
+    chance = np.exp(likelihood - likelihood.max())
+    chosen = np.concatenate(
+        [rng.choice(len(chance), futures // len(kinds), p=chance * kind / (chance * kind).sum()) for kind in kinds]
+    )
+    scale = fit[chosen] / rng.chisquare(freedom, size=len(chosen))
+    return np.sqrt(scale[:, None] * np.exp(log_r[chosen])), float((chance * kinds[0]).sum() / chance.sum())
 
 
-def _chance_unlike(residual: Float[Array, " k"], n: int) -> float:
-    """Of each arm having a spread of its own, from Bartlett's statistic and the price of k - 1 more spreads (BIC)."""
-    k = len(residual)
-    if k < 3 or not (residual > 0).all():
-        return 0.0
-    likelihood = (n - 1) * (np.log(residual.mean()) - np.log(residual).mean()) * k / 2
-    return float(1 / (1 + np.exp((k - 1) * np.log(n) / 2 - likelihood)))
+def _proposed(k: int, rng: np.random.Generator) -> tuple[Float[Array, "p k"], Bool[Array, " p"]]:
+    """Logs of relative variances a priori, and which are alike."""
+    kind = np.arange(_PROPOSED) % 3
+    one, each = kind == 1, kind == 2
+    log_r = np.zeros((_PROPOSED, k))
+    log_r[one, rng.integers(0, k, one.sum())] = _WIDEST * rng.random(one.sum())
+    log_r[each] = _WIDEST / 2 * rng.random((each.sum(), 1)) * rng.normal(size=(each.sum(), k))
+    return log_r, kind == 0
 
 
 def _reached(judged: Judged, goal: Goal) -> Bool[Array, " s"]:
     return judged.code != OPEN if goal == "answer" else (judged.refuting[:, 0] >= 0) | judged.supported
 
 
-def _answers(judged: Judged) -> dict[str, float]:
-    shares = {name: float((judged.code == at).mean()) for at, name in enumerate(CODES)}
+def _answers(judged: Judged, weight: Float[Array, " s"] | None = None) -> dict[str, float]:
+    weight = np.full(len(judged.code), 1 / len(judged.code)) if weight is None else weight
+    shares = {name: float((judged.code == at) @ weight) for at, name in enumerate(CODES)}
     return {name: share for name, share in shares.items() if share}
 
 
@@ -197,23 +240,43 @@ _STUDIES = 1000
 def power_from_pilot(folder: Path, seeds: int, arms: int, margin: float | None) -> str:
     """A sentence: how often so many seeds settle alike arms, and steps of two margins; with a warning out of reach.
 
-    Raises AnalysisError where the folder is no export.
+    Over the spreads that the pilot leaves possible, unlike ones too. Raises AnalysisError where the folder is no
+    export.
     """
     study = study_of(load(folder), margin=margin)
     verdict = study.verdicts[0] if study.verdicts else None
-    shared = None if verdict is None else verdict.pairing
-    if verdict is None or shared is None or arms < 2 or seeds < 2:
+    pilot = None if verdict is None or verdict.pairing is None else verdict.cells.values.dropna().to_numpy()
+    if verdict is None or pilot is None or len(pilot) < 2 or arms < 2 or seeds < 2:
         return f"not known: it takes two arms with shared seeds in the pilot {folder}, and two of both in the plan"
-    value = verdict.margin.value
-    centre, together = [0.0] * arms, max(shared.correlation, 0.0)
-    alike = power_of(seeds, centre, shared.sd, together, value, studies=_STUDIES)
-    spread = f"seeds scatter by {shared.sd:.2g} in {folder.name}, an interval is about +-{alike.half_width:.2g}"
+    value, rng = verdict.margin.value, np.random.default_rng(stream_seed(0, "bootstrap", "pilot", seeds))
+    own, alike = possible_spreads(pilot, _STUDIES, rng)
+    if pilot.shape[1] != arms:  # each planned arm scatters like one of the pilot's
+        own = np.take_along_axis(own, rng.integers(0, own.shape[1], (len(own), arms)), axis=1)
+    noise = own[:, None] * rng.normal(size=(len(own), seeds, arms))
+    flat = judge_many(noise, value)
+    half = float(np.median((flat.intervals.high - flat.intervals.low) / 2))
+    found = Power(seeds, value, 0.0, 0.0, {}, half)
+    spread = f"seeds scatter by {verdict.seed_sd:.2g} in {study.export.name}, an interval is about +-{half:.2g}"
     if value == 0:
         return f"{spread}; no margin is named, so only directions can be shown"
-    steps = [-_STEP * value * arm for arm in range(arms)]
-    falling = power_of(seeds, steps, shared.sd, together, value, studies=_STUDIES)
+    falling = judge_many(noise - _STEP * value * np.arange(arms), value)
+    settled = [_share_of(judged.code != OPEN, alike) for judged in (flat, falling)]
     said = (
-        f"{spread}; with {seeds} seeds {arms} arms that are all alike are shown to be so in {alike.settled:.0%} of "
-        f"studies, steps of {_STEP:g} margins are settled in {falling.settled:.0%}"
+        f"{spread}; with {seeds} seeds {arms} arms that are all alike are shown to be so in {settled[0]}, "
+        f"steps of {_STEP:g} margins are settled in {settled[1]}"
     )
-    return said if alike.warning is None else f"{said}. Warning: {alike.warning}"
+    return said if found.warning is None else f"{said}. Warning: {found.warning}"
+
+
+def _share_of(hit: Bool[Array, " s"], alike: float) -> str:
+    """'71% of studies', or '71% of studies (60% to 75%, by how alike the arms scatter)'.
+
+    The first half of the studies has alike spreads, whose chance is `alike`.
+    """
+    if alike == 1:
+        return f"{hit.mean():.0%} of studies"
+    kinds = [float(half.mean()) for half in np.split(hit, [len(hit) // 2])]
+    said = f"{alike * kinds[0] + (1 - alike) * kinds[1]:.0%} of studies"
+    if not _OPEN <= alike <= 1 - _OPEN or round(kinds[0], 2) == round(kinds[1], 2):
+        return said
+    return f"{said} ({min(kinds):.0%} to {max(kinds):.0%}, by how alike the arms scatter)"

@@ -2,7 +2,7 @@
 
 Finished rows are kept in a file and not measured again, as long as the rule's own code is the same; a run that was
 stopped goes on where it was. The text of METHODS.md is written by hand; only what stands between its `measured`
-marks is replaced. Two cores take about ten minutes from nothing.
+marks is replaced. Two cores take about a quarter of an hour from nothing.
 """
 
 from __future__ import annotations

@@ -11,10 +11,12 @@ import pytest
 
 from analysis.findings import AnalysisError
 from analysis.methods.planned import from_pilots
-from analysis.planner import power_from_pilot, power_of, seeds_to_settle
+from analysis.planner import possible_spreads, power_from_pilot, power_of, seeds_to_settle
+from analysis.results.__main__ import RESULTS
 from analysis.rule.answer import OPEN, judge_many
 from analysis.stats import pairing_of
 from tests.analysis.export_maker import write_export
+from tests.in_process import command
 
 
 def test_the_power_that_is_said_is_the_power_that_is() -> None:
@@ -27,8 +29,29 @@ def test_the_power_that_is_said_is_the_power_that_is() -> None:
 
 
 def test_a_pilot_says_the_power_that_its_continuation_has() -> None:
-    for _, _, pilots, said, settled in from_pilots(200):
-        assert abs(said - settled) < 0.05 + 2.5 * np.sqrt(max(said * (1 - said), 0.02) / pilots)
+    for row in from_pilots(200):
+        if row["kind"] == "all":
+            close = 0.05 + 2.5 * np.sqrt(max(row["said"] * (1 - row["said"]), 0.02) / row["pilots"])
+            assert abs(row["said"] - row["is"]) < close
+
+
+def test_spreads_that_are_left_possible_are_those_of_the_truth() -> None:
+    rng = np.random.default_rng(0)
+    wide = np.array([1.0, 1.0, 1.0, 4.0]) * rng.normal(size=(30, 4)) + rng.normal(size=(30, 1))
+    spreads, alike = possible_spreads(wide, 400, rng)
+    assert alike < 0.001
+    assert np.median(spreads[200:], axis=0) == pytest.approx([1, 1, 1, 4], rel=0.4)
+    _, alike = possible_spreads(rng.normal(size=(30, 4)) + rng.normal(size=(30, 1)), 400, rng)
+    assert alike > 0.5
+
+
+def test_a_pilot_that_may_hide_a_wide_arm_gives_the_power_with_and_without() -> None:
+    rng = np.random.default_rng(2)
+    plan = seeds_to_settle(np.array([0.02, 0.0, 0.0]) + 0.006 * rng.normal(size=(4, 3)), 0.01, futures=200)
+    assert plan.between is not None
+    alike, unlike = plan.between[plan.seeds or plan.most]
+    assert alike > unlike
+    assert f"{unlike:.0%} to {alike:.0%}, by how alike the arms scatter" in plan.sentence
 
 
 def test_more_seeds_are_asked_for_where_the_spread_is_larger() -> None:
@@ -102,3 +125,18 @@ def test_a_pilots_spread_says_what_the_planned_seeds_can_show(
 def test_a_pilot_of_one_arm_tells_nothing(make_runs: MakeRuns, noisy: Noisy, tmp_path: Path) -> None:
     folder = write_export(tmp_path / "pilot", make_runs(noisy({1: 1.9})))
     assert power_from_pilot(folder, 6, 5, 0.01).startswith("not known")
+
+
+def test_a_dry_run_with_a_pilot_tells_the_power_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    planned = ("-m", "heads=1,2", "seed=0,1,2,3", "training=smoke", "logger=disabled", "sweep.dry_run=true")
+    pilot = RESULTS / "farthest_point" / "export"
+    shown = command("src.train", *planned, f"sweep.pilot={pilot}", "sweep.margin_nats=0.0001", here=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    said = next(line for line in shown.stdout.splitlines() if line.startswith("power"))
+    assert "in farthest_point, an interval is about" in said
+    assert "with 4 seeds 2 arms that are all alike" in said
+    assert "Warning: with 4 seeds" in said
+    assert not list(tmp_path.iterdir())
+    wrong = command("src.train", *planned, "sweep.pilot=nowhere", here=tmp_path)
+    assert wrong.returncode == 2
+    assert "nowhere is no export" in wrong.stderr
